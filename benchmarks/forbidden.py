@@ -33,9 +33,9 @@ from poela.serving.decisions import Answering
 from poela.serving.export import onnx_model
 from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import PolicySource
-from poela.studies.ambition import ambition_path
 from poela.studies.defaults import SUPPORTED
 from poela.studies.logging_policy import find_logging_policy
+from poela.studies.runs import ambition_path
 
 ACTIONS = ("penicillin", "surgery", "wait")
 FORBID = ("penicillin if allergy == 'yes'", "surgery if age < 30")

@@ -28,8 +28,8 @@ from poela.eligibility.support_model import SupportedBehavior, SupportModel
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.policies.storage import load_object, load_policy
-from poela.studies.ambition import ambition_path
 from poela.studies.defaults import DEFAULT_LEARNERS, default_candidates
+from poela.studies.runs import ambition_path
 
 INSIDE, BESIDE = np.array([0.5, 0.5, 0.0]), np.array([0.4, 0.4, 0.2])
 

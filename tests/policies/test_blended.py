@@ -18,7 +18,7 @@ from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.q_learning import BCQ
 from poela.policies.blended import BlendedPolicy
 from poela.policies.storage import load_policy
-from poela.studies.ambition import SHARES, ambition_path
+from poela.studies.runs import SHARES, ambition_path
 
 QUICK: dict[str, Any] = {"steps": 5, "hidden": (4,), "device": "cpu"}
 WARM: dict[str, Any] = {**QUICK, "warm_start_steps": 3}

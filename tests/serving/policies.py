@@ -20,7 +20,7 @@ from poela.learners.q_learning import BCQ, PQL
 from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL, SPIBB
 from poela.policies.plain import Case, Condition
-from poela.studies.ambition import ambition_path
+from poela.studies.runs import ambition_path
 
 GRADIENT: dict[str, Any] = {"steps": 4, "warm_start_steps": 4, "hidden": (8, 8), "device": "cpu"}
 VALUES: dict[str, Any] = {"steps": 4, "hidden": (8, 8), "device": "cpu"}

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from tests.serving.episodes import logs, mixed_logs
 from tests.serving.policies import NEAR, POLICIES, last
+from tests.serving.test_doses import POLICIES as DOSES
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.learners.consensus import Consensus
@@ -25,6 +26,7 @@ SERVED: dict[str, Callable[[], Any]] = {
     "steps": lambda: POLICIES["fittedq, no history"](logs()),
     "histories": lambda: POLICIES["fittedq"](logs()),
     "text and gaps": lambda: last(Consensus(rule=NEAR), mixed_logs(), MultinomialBehavior()),
+    "amounts": DOSES["continuouspoela"],
 }
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import brentq, minimize
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.stats.bounds import Bounds, Sample
+from poela.stats.bounds import Bounds, Sample, degrees_of_freedom, normal, student
 from poela.stats.contributions import Contributions
 from poela.stats.intervals import (
     INTERVALS,
@@ -18,7 +18,6 @@ from poela.stats.intervals import (
     intervals_of,
     log_likelihood_ratio,
 )
-from poela.stats.normal import degrees_of_freedom, normal, student
 
 
 def weighted(n: int = 60, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from poela.core.files import sha256
 
 DEEPEST_PART = 20
-MOST_PARTS = 1_000_000  # of one object, counted as often as it is made of them
+MOST_PARTS = 100_000  # of one object, counted as often as it is made of them
 Arrays = Mapping[str, NDArray[Any]]
 
 

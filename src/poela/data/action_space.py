@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.data.array_inputs import count, numbers, whole
 from poela.data.checks import constant_amounts, finite_shapes, finite_values, real_shapes, real_values, too_few_choices
+from poela.data.mdp_arrays import count, numbers, whole
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, fre
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.action_space import ActionName, ActionSpace, kind_of
-from poela.data.array_inputs import array_of, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import parts_in_shares
 from poela.data.losses import with_middle
+from poela.data.mdp_arrays import array_of, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 

@@ -154,6 +154,17 @@ class FittedContinuousEligibility:
         found, squared = self._search.k_nearest(rows, k)
         return found, squared / self.contexts.shape[1]
 
+    def nearness(self, contexts: ArrayLike) -> tuple[FloatArray, BoolArray]:
+        """The distance ‖x − x_j‖²/d to the nearest logged context [N], and whether each feature is in its range [N]."""
+        rows = (np.asarray(contexts, np.float64) - self.context_scale[0]) / self.context_scale[1]
+        low, high = self.ranges
+        return self.nearest(contexts)[1][:, 0], np.asarray(((rows >= low) & (rows <= high)).all(axis=1))
+
+    @cached_property
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest of each logged feature [d], standardised."""
+        return self.contexts.min(axis=0), self.contexts.max(axis=0)
+
     def standardised(self, actions: ArrayLike) -> FloatArray:
         """Actions [N, m] on the scale of the logs."""
         return np.asarray((np.asarray(actions, np.float64) - self.action_scale[0]) / self.action_scale[1])

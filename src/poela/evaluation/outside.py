@@ -11,7 +11,7 @@ from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, running_sums
 from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges, dose_support
+from poela.eligibility.boxes import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
 from poela.stats.bounds import Bounds

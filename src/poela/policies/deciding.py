@@ -121,7 +121,7 @@ class Deciding:
     case: str | None = None  # the column that names cases; None: the episode's, or one called "case", or row numbers
     likeliest: bool = False  # all probability on the likeliest action, which is another policy
     contexts: bool = True  # whether what was known of a case is kept beside its decision
-    uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
+    uniform: FloatArray | None = None  # by row (and column of amounts), in the order of the table: drawn already
     steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
     allotted: Allotted | None = None  # by row: what a batch gets within limits, which is another policy
     leave: bool = False  # no action where a policy only bars some and leaves a choice: people make it
@@ -148,7 +148,10 @@ def decided_parts(
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
         if _draws_amounts(policy):
-            table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
+            drawn = how.uniform[start : start + rows.n] if how.uniform is not None else np.zeros(0)
+            if how.uniform is None and not how.likeliest:
+                drawn = uniform_by_column(seed, keys, len(policy.action_names))
+            table = decided_amounts(policy, rows, how, start, drawn)
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
             drawn = drawn if how.allotted is None else np.zeros(rows.n)
@@ -177,7 +180,7 @@ def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequire
     return RowRequirements(schema, names, needs, how.keep, given, how.case, beside)
 
 
-def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
+def uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
     """A number for each row and column of a real-valued action [N, m]."""
     every = list(keys)
     return np.stack([uniforms(seed, ((*key, str(column)) for key in every)) for column in range(n_columns)], axis=1)

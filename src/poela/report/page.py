@@ -39,10 +39,10 @@ from poela.report.sections.ladder import ladder_section
 from poela.report.study_logs import Given, dose_logs, shown_policy, study_logs
 from poela.report.subject import Subject
 from poela.studies.groups import Groups
+from poela.studies.names import sentence, without_rule
 from poela.studies.records import RunRecord, Task
 from poela.studies.so_far import so_far_in_words
 from poela.studies.study import Study
-from poela.studies.words import sentence, without_rule
 
 # A page that is opened while a study runs: what is done, what is left, and what is known so far.
 

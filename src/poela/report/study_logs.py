@@ -21,9 +21,9 @@ from poela.evaluation.weights import probabilities_along
 from poela.studies.fold_data import read_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
-from poela.studies.own_logs import Given as Given
-from poela.studies.own_logs import Parts, checked_parts, with_propensities
 from poela.studies.selection import Point
+from poela.studies.splits import Given as Given
+from poela.studies.splits import Parts, checked_parts, with_propensities
 from poela.studies.study import Study
 
 MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes

@@ -14,8 +14,8 @@ from poela.report.said import Said, said_of
 from poela.report.study_logs import DoseLogs, ShownPolicy, StudyLogs
 from poela.studies.groups import Groups
 from poela.studies.outcome_unit import PERCENT, Outcome
-from poela.studies.own_logs import Given
 from poela.studies.records import ChoiceRecord
+from poela.studies.splits import Given
 from poela.studies.study import Study
 
 LONGEST_NAME = 60

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.encoding import UNSEEN, Encoded, encoded
 from poela.data.history import StepsToFollow
@@ -80,7 +80,7 @@ def answers_of(policy: RuledPolicy, decided: DecidedSteps, rows: Encoded, name: 
     actions = policy.action_names
     texts = [str(action) for action in actions]
     nobody = dict.fromkeys(texts)
-    notes = _notes(rows, decided)
+    notes = notes_about(rows, {DEFERRED: decided.stranded, LEFT: decided.left})
     chances, mask, barred = decided.probabilities.tolist(), decided.mask.tolist(), decided.barred.tolist()
     distances = None if decided.distances is None else decided.distances.tolist()
     undecided, answers = decided.undecided.tolist(), []
@@ -112,15 +112,14 @@ def answers_of(policy: RuledPolicy, decided: DecidedSteps, rows: Encoded, name: 
     return answers
 
 
-def _notes(rows: Encoded, decided: DecidedSteps) -> list[str | None]:
+def notes_about(rows: Encoded, first: Mapping[str, BoolArray]) -> list[str | None]:
     """What is to be known about each case, as tables of decisions say it."""
     said = {
-        DEFERRED: decided.stranded,
-        LEFT: decided.left,
+        **first,
         **{not_logged(column): bad for column, bad in rows.unseen.items()},
         **{filled_in(column): bad for column, bad in rows.filled.items()},
     }
-    return ["; ".join(text for text, bad in said.items() if bad[row]) or None for row in range(len(decided.stranded))]
+    return ["; ".join(text for text, bad in said.items() if bad[row]) or None for row in range(len(rows.contexts))]
 
 
 def _finite(value: float) -> float | None:

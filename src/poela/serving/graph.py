@@ -1,6 +1,6 @@
 """An ONNX graph under construction: operations in, names of tensors out."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,8 +144,10 @@ class Graph:
         """One bool tensor where the condition holds, else the other; runtimes have no such choice for them."""
         return self.op("Or", self.op("And", condition, one), self.op("And", self.op("Not", condition), other))
 
-    def model(self, outputs: dict[str, tuple[str, int | None, str]], metadata: dict[str, str]) -> Any:
-        """The finished model; `outputs`: type, width (None: one for each context, without an axis), tensor by name."""
+    def model(
+        self, outputs: Mapping[str, tuple[str, int | tuple[int, ...] | None, str]], metadata: dict[str, str]
+    ) -> Any:
+        """The finished model; `outputs`: type, width or shape beside the batch (None: one for each), tensor by name."""
         from onnx import helper, numpy_helper
 
         last = [helper.make_node("Identity", [tensor], [name]) for name, (_, _, tensor) in outputs.items()]
@@ -155,7 +157,7 @@ class Graph:
             "policy",
             [_value(name, kind, [self._sizes.get(size, size) for size in shape]) for name, kind, shape in self._used()],
             [
-                _value(name, kind, ["batch"] if width is None else ["batch", width])
+                _value(name, kind, ["batch", *(() if width is None else np.atleast_1d(width).tolist())])
                 for name, (kind, width, _) in outputs.items()
             ],
             [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in used],

@@ -12,9 +12,8 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
 from poela.core.registry import Registry
 from poela.stats.bootstrap import bca, percentile, refit, studentised
-from poela.stats.bounds import Bounds, Interval, IntervalMethod, Sample
+from poela.stats.bounds import Bounds, Interval, IntervalMethod, Sample, normal, student
 from poela.stats.contributions import Contributions
-from poela.stats.normal import normal, student
 from poela.stats.recombined import recombined
 
 # Bounds that hold at any sample size: for returns in a known range and weights up to a known size.

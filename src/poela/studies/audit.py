@@ -1,5 +1,6 @@
 """`audit`: what speaks against logs before anything is learned from them, or evaluated on them."""
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,22 +10,159 @@ import numpy as np
 
 from poela.behavior.gaussian import least_squares
 from poela.behavior.history import LINEAR
-from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import PoelaWarning
+from poela.core.readable import plain
 from poela.data.action_space import Box, Finite
 from poela.data.context_columns import selected
+from poela.data.encoding import ADVICE, late_columns
+from poela.data.encoding import ADVICE as LATE
 from poela.data.folds import fold_numbers
-from poela.data.late_times import ADVICE as LATE
-from poela.data.late_times import late_columns
 from poela.data.tables import warn_of
 from poela.data.trajectories import Trajectories
-from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
 from poela.studies.doubted_propensities import doubted_propensities, known_propensities
 from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
-from poela.studies.outcome_slips import outcome_slips
-from poela.studies.telling_columns import MOSTLY, Sample, filled_for_some, ids, told_actions, told_outcomes
-from poela.studies.telling_dates import dates_to_check
+from poela.studies.telling_columns import (
+    MOSTLY,
+    Column,
+    Sample,
+    columns_of,
+    filled_for_some,
+    ids,
+    row_of_each_unit,
+    told_actions,
+    told_outcomes,
+    without,
+)
 from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
+
+# Outcomes that stand in a table otherwise than they happened: once for each row, or as a code for "not known".
+
+CODES = tuple(sign * float(digit * length) for digit in "789" for length in (2, 3, 4, 5) for sign in (1, -1))
+FEWEST_CODED = 3
+FEWEST_EPISODES = 20  # of several steps, with an outcome that is not 0
+REPEATED = 0.95  # of these episodes
+
+
+def outcome_slips(logs: Trajectories) -> list[Finding]:
+    """What speaks against the outcomes of logs by themselves.
+
+    >>> stay = Trajectories(np.zeros((60, 1)), np.zeros(60, int), np.repeat(np.arange(30.0), 2), np.arange(0, 61, 2))
+    >>> print(outcome_slips(stay)[0].sentence)
+    the outcome is the same in all rows of 29 of 29 episodes of several rows, and differs between episodes
+    """
+    return [*_repeated(logs), *_coded(logs.rewards)]
+
+
+def _repeated(logs: Trajectories) -> list[Finding]:
+    """An outcome of the episode that stands in each of its rows, where it would count once for each row."""
+    starts = logs.offsets[:-1]
+    lowest, highest = np.minimum.reduceat(logs.rewards, starts), np.maximum.reduceat(logs.rewards, starts)
+    several = logs.lengths > 1
+    something = several & ((lowest != 0) | (highest != 0))
+    same = something & (lowest == highest)
+    # What each step earns alike in all episodes, such as another month alive, is no outcome of the episode.
+    if same.sum() < max(FEWEST_EPISODES, REPEATED * something.sum()) or np.ptp(highest[several]) == 0:
+        return []
+    sentence = (
+        f"the outcome is the same in all rows of {same.sum():,} of {something.sum():,} episodes of several rows, and "
+        "differs between episodes"
+    )
+    advice = (
+        "returns are sums over rows, so it counts once for each row: leave it blank but in the last row of each "
+        "episode; if each row did earn it, say --no-audit"
+    )
+    return [Finding("repeated", (), sentence, advice, voids_weights=True)]
+
+
+def _coded(rewards: FloatArray) -> list[Finding]:
+    """A value such as -999 far beyond all others, which surely stands for an outcome that is not known."""
+    for code in CODES:
+        coded = rewards == code
+        others = rewards[~coded]
+        if coded.sum() < FEWEST_CODED or not others.size:
+            continue
+        lowest, highest = float(others.min()), float(others.max())
+        reach = highest - lowest
+        if reach > 0 and not lowest - reach <= code <= highest + reach:
+            sentence = f"the outcome is {plain(code)} in {coded.sum():,} rows and far from that in all others"
+            advice = (
+                "if it stands for outcomes that are not known, leave these cells blank and say --missing censored; "
+                "if it is a real outcome, say --no-audit"
+            )
+            return [Finding("code", (), sentence, advice, voids_weights=True)]
+    return []
+
+
+# Dates among the context of single decisions that may lie after them: by their names, and beside other dates.
+
+NEARLY_ALL, FEWEST = 0.95, 20  # of the rows that have both dates
+AFTER = re.compile(
+    r"(?:^|_)(?:outcomes?|results?|discharged?|end(?:ed)?|deaths?|died|deceased|follow_?up|relapsed?|readmi\w*|censor\w*"
+    r"|clos(?:ed|ing)|complet(?:ed|ion)|finish(?:ed)?|returned|response)(?:_|$)"
+)
+# Dates that a decision may well have: what lies before them says nothing.
+DECISION = re.compile(
+    r"(?:^|_)(?:deci\w*|visit\w*|admi\w*|index|treat\w*|random\w*|enrol\w*|inclu\w*|start\w*|order\w*|contact\w*|sent"
+    r"|prescri\w*|today|now|date|day|time|when)(?:_|$)"
+)
+BIRTH = re.compile(r"(?:^|_)(?:birth\w*|born|dob|since|last|previous|prior|first|diagnos\w*)(?:_|$)")  # long before
+
+
+def dates_to_check(logs: Trajectories, columns: Sequence[Column]) -> list[Finding]:
+    """Dates that are called what comes after decisions, or that lie after another date in nearly all rows.
+
+    Of logs of single decisions, whose own time nobody named.
+
+    >>> import pyarrow as pa
+    >>> from poela.data.tables import read_logs
+    >>> day = np.datetime64("2024-01-01") + np.arange(60)
+    >>> table = {"visit": day, "outcome_date": day + 30, "action": np.arange(60) % 2, "reward": np.zeros(60)}
+    >>> logs = read_logs(pa.table(table), context=["visit", "outcome_date"])
+    >>> from poela.studies.telling_columns import columns_of
+    >>> [(finding.kind, finding.columns) for finding in dates_to_check(logs, columns_of(logs))]
+    [('date', ('outcome_date',))]
+    """
+    if logs.schema is None or logs.n_steps > logs.n_episodes:
+        return []
+    times = {variable.name for variable in logs.schema.variables if variable.kind == "time"}
+    dates = [column for column in columns if column.name in times]
+    found = []
+    for column in dates:
+        said = _words(column.name)
+        if AFTER.search(said):
+            found.append(_finding(column, "is called a date of what comes after a decision"))
+        elif not DECISION.search(said) and (earlier := _earlier(column, dates)):
+            found.append(_finding(column, f"lies after {named([earlier])} in nearly all rows"))
+    return found
+
+
+def _finding(column: Column, what: str) -> Finding:
+    return Finding("date", (column.name,), f"{named([column.name])} {what}", ADVICE)
+
+
+def _words(name: str) -> str:
+    """A name in lower case, its words apart.
+
+    >>> _words("OutcomeDate"), _words("date of discharge")
+    ('outcome_date', 'date_of_discharge')
+    """
+    return re.sub(r"[^0-9a-z]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+
+
+def _earlier(column: Column, dates: Sequence[Column]) -> str:
+    """The name of another date, not of birth or the like, that lies before this one in nearly all rows; or empty."""
+    for other in dates:
+        if other is not column and not BIRTH.search(_words(other.name)):
+            later, both = column.values - other.values, ~column.empty & ~other.empty
+            if _nearly_always(later, both):
+                return other.name
+    return ""
+
+
+def _nearly_always(later: FloatArray, both: BoolArray) -> bool:
+    return bool(both.sum() >= FEWEST and np.mean(later[both] > 0) >= NEARLY_ALL)
+
 
 MOST_STEPS = 20_000  # of random episodes: more would tell hardly more
 MOST_UNITS = 10_000

@@ -10,8 +10,7 @@ import numpy as np
 from poela.core.arrays import BoolArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, parsed
-from poela.data.episode_columns import episode_columns
-from poela.data.groups import SMALLEST_GROUP, GroupBy, Grouping, context_column, grouped, table_column
+from poela.data.groups import SMALLEST_GROUP, GroupBy, Grouping, context_column, episode_columns, grouped, table_column
 from poela.data.layout import LogLayout
 from poela.data.losses import loss_by_group
 from poela.data.trajectories import Trajectories
@@ -28,8 +27,8 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import allowed_factor, evidence_on, first_judged
 from poela.studies.names import names_of
 from poela.studies.outcome_unit import Outcome
-from poela.studies.own_logs import Given, checked_parts, with_propensities
 from poela.studies.selection import Point, Selection
+from poela.studies.splits import Given, checked_parts, with_propensities
 
 if TYPE_CHECKING:
     from poela.studies.study import Study

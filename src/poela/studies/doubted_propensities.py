@@ -11,8 +11,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
+from poela.studies.telling_columns import Column, ranks
 
 ERRORS = 4.0  # standard errors by which a model must be better
 LEAST_GAIN = 0.01  # nats per step

@@ -23,7 +23,7 @@ from poela.core.typed import from_plain, to_plain
 from poela.data.action_space import finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges
+from poela.eligibility.boxes import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support
 from poela.eligibility.support_model import SupportModel

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.action_space import ActionSpace, Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
+from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence, ModelValues, value_now
 from poela.evaluation.recombination import Pool, Recombined, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
@@ -21,6 +24,45 @@ from poela.evaluation.value_model import state_values
 from poela.stats.diagnostics import OutsideSupport
 from poela.stats.weights import LogWeights, effective_share
 from poela.studies.acted import departures
+
+# Some of the pooled episodes that judge, such as a group of them: their evidence and their units.
+
+
+def units_of(units: IntArray) -> IntArray:
+    """The units of some episodes, in the order of their first appearance.
+
+    >>> units_of(np.array([4, 1, 4, 2]))
+    array([4, 1, 2])
+    """
+    _, first = np.unique(units, return_index=True)
+    return np.asarray(units[np.sort(first)])
+
+
+def part_of(evidence: Evidence, episodes: BoolArray) -> Evidence:
+    """The evidence of some episodes [n] of pooled ones, which have one step each.
+
+    How much of the policy lies outside support is known for all episodes together alone: all of it may be in here.
+    """
+    logs = evidence.logs.take(episodes)
+    times = len(episodes) / int(episodes.sum())
+    outside, controlled = evidence.outside, evidence.controlled
+    if outside is not None:
+        outside = OutsideSupport(
+            min(times * outside.decisions, 1.0),
+            min(times * outside.episodes, 1.0),
+            times * outside.missing,
+            times * outside.missing_error,
+        )
+    return replace(
+        evidence,
+        weights=LogWeights(evidence.weights.log_ratios[episodes], logs.offsets),
+        logs=logs,
+        outside=outside,
+        controlled=None if controlled is None else controlled.take(episodes),
+        stranded_steps=None,
+        reference=None if evidence.reference is None else evidence.reference[episodes],
+    )
+
 
 ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
@@ -230,3 +272,30 @@ def finite(number: float) -> float | None:
     (1.5, None)
     """
     return float(number) if np.isfinite(number) else None
+
+
+# The estimate of each point of a path, made once: provisional answers and the last one ask for the same.
+
+_known: "WeakKeyDictionary[Episodes, dict[bytes, Estimate]]" = WeakKeyDictionary()
+
+
+def estimate_of(
+    episodes: Episodes, point: tuple[Evidence, Float32Array], scoring: Scoring, least_ess: float
+) -> Estimate:
+    """What a point is worth, with an interval where it can be trusted and has so many effective episodes.
+
+    A point is its pooled evidence and the log weights [copies, n] of recombined episodes. Points of equal weights are
+    one policy here, and are looked at once.
+    """
+    evidence, recombined = point
+    settings = scoring, least_ess, evidence.outside, evidence.stranded_steps, evidence.smoothing
+    seen = blake2b(repr(settings).encode())
+    for numbers in (evidence.weights.log_ratios, recombined):
+        seen.update(np.ascontiguousarray(numbers).tobytes())
+    known, key = _known.setdefault(episodes, {}), seen.digest()
+    if key not in known:
+        pool = episodes.pool(evidence, recombined, scoring.seed)
+        estimate = episodes.evaluator(replace(scoring, interval=None)).estimate(evidence, pool, by_chance=True)
+        able = estimate.verdict == "trust" and estimate.ess >= least_ess
+        known[key] = episodes.evaluator(scoring).estimate(evidence, pool, by_chance=True) if able else estimate
+    return known[key]

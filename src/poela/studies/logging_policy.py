@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil, log, log1p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
-from poela.core.readable import plain
+from poela.core.readable import escaped, plain, share_in_words
 from poela.core.references import described, is_reference
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.action_space import Box, Finite
@@ -27,6 +28,9 @@ from poela.data.trajectories import Trajectories
 from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
@@ -256,4 +260,39 @@ def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> st
     return (
         f"propensities: estimated, since the logs carry none, by {_in_words(name)}{chosen}; "
         f"calibration error {report.calibration.expected_calibration_error:.3f}{floored}"
+    )
+
+
+# Groups too small for a log to tell whether an action was never taken there, or not taken by chance.
+
+LEVEL = 0.05  # chance with which a group without the action would have none if it were taken as usual
+MOST_ACTIONS = 2  # that are named, the rarest first
+
+
+def least_noticed(rate: float) -> int:
+    """The smallest group in which an action of this usual rate is missing by more than chance: (1 − rate)ⁿ ≤ 5%.
+
+    >>> least_noticed(0.2), least_noticed(0.5), least_noticed(0.01), least_noticed(1.0)
+    (14, 5, 299, 1)
+    """
+    return 1 if rate >= 1 else ceil(log(LEVEL) / log1p(-rate))
+
+
+def unseen_holes(study: "Study") -> str:
+    """Which groups without an action no model of this log could notice; empty where all propensities tell."""
+    groups = None if study.result is None else study.result.groups
+    data = study.record.data
+    if groups is None or groups.amounts or not (data.estimated or NOT_TAKEN in data.propensities):
+        return ""
+    everybody = groups.everybody
+    taken = sorted((rate, name) for rate, name in zip(everybody.before, groups.actions, strict=True) if 0 < rate < 1)
+    told = []
+    for rate, name in taken[:MOST_ACTIONS]:
+        size = min(least_noticed(rate), everybody.episodes)
+        told.append(f"{size:,} cases ({share_in_words(size / everybody.episodes)}) for action {escaped(name)}")
+    if not told:
+        return ""
+    return (
+        "Small groups that never received an action may go unnoticed, and the bound does not cover that: fewer than "
+        f"about {', '.join(told)}, often more."
     )

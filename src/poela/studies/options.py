@@ -35,7 +35,7 @@ def _shares_in(text: str) -> tuple[float, ...]:
 
 
 def _grids_in(file: Path) -> Any:
-    from poela.studies.candidate_files import candidates_in
+    from poela.studies.candidates import candidates_in
 
     return candidates_in(file)
 

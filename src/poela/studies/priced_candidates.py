@@ -7,9 +7,9 @@ from poela.core.errors import InputError
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.guards import capacity_of, costs_to_price, costs_to_walk
 from poela.studies.options import LearnOptions
 from poela.studies.settings import StudySettings
-from poela.studies.spending import capacity_of, costs_to_price, costs_to_walk
 
 SHARES = (0.05, 0.15, 0.5)  # of the spread of returns: prices of what a decision costs that costs anything
 WALK = "hullwalk"

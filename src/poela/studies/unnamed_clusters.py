@@ -7,9 +7,8 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.trajectories import Trajectories
-from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
-from poela.studies.telling_columns import COMMON, LEVELS
+from poela.studies.telling_columns import COMMON, LEVELS, Column, ranks
 
 LARGEST = 50  # rows of a value, on average: values that are commoner are categories
 FEWEST = 8  # values that may be clusters where propensities tell what chance would do

@@ -10,8 +10,8 @@ from poela.behavior.calibration import Calibration, Reliability, bin_of, calibra
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.data.groups import SMALLEST_GROUP
 from poela.data.trajectories import Trajectories
+from poela.studies.names import Row, changed_in_words, thinned, where_on_path, without_rule
 from poela.studies.study import Study
-from poela.studies.words import Row, changed_in_words, thinned, where_on_path, without_rule
 
 # What too few cases share is not told: a count of a few, a value of one, or the difference that would tell of them.
 

@@ -24,9 +24,9 @@ from poela.report.subject import Numbers, Subject
 from poela.studies.answer import whose_gain
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
+from poela.studies.names import changed_in_words, gaps_in_words, sentence
 from poela.studies.settings import StudySettings
 from poela.studies.study import Study
-from poela.studies.words import changed_in_words, gaps_in_words, sentence
 
 # How to reproduce a study: the command, what it reads, hashes, versions and settings.
 

@@ -36,8 +36,8 @@ from poela.report.pictures.drawing import clean, short
 from poela.report.subject import Numbers, Subject
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Group, Groups
+from poela.studies.names import gaps_in_words, sentence
 from poela.studies.study import Study
-from poela.studies.words import gaps_in_words, sentence
 
 # Who gains: the gain in each group with bounds that hold for all groups together, and who gets what there.
 

@@ -30,7 +30,7 @@ from poela.report.numbers.weights import (
 )
 from poela.report.pictures.charts import Bar, GridPanel, Key, action_grid, bars
 from poela.report.study_logs import ShownPolicy, StudyLogs
-from poela.studies.words import outside_in_words
+from poela.studies.names import outside_in_words
 
 TITLE, ABOUT = "Which actions are allowed", "what similar past cases received, and where an action is missing"
 FALLBACKS = {

@@ -34,8 +34,8 @@ from poela.report.study_logs import DoseLogs
 from poela.report.subject import Subject, gain_unit
 from poela.studies.answer import MOST_EPISODES
 from poela.studies.groups import moves_in_words
+from poela.studies.names import changed_in_words, sentence
 from poela.studies.outcome_unit import PERCENT
-from poela.studies.words import changed_in_words, sentence
 
 # On the first screen: what changes and for whom, and for how many cases.
 

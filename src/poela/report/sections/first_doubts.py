@@ -38,7 +38,7 @@ from poela.report.pictures.drawing import clean
 from poela.report.sections.data import losing
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import unconfounded_in_words
-from poela.studies.unseen_holes import unseen_holes
+from poela.studies.logging_policy import unseen_holes
 
 # Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone.
 

@@ -12,9 +12,9 @@ from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.subject import Numbers, Subject
 from poela.studies.allotment import SpendPoint, curve, spend_name, spend_points
 from poela.studies.answer import held_out_in_words
-from poela.studies.guard_words import ABOUT_CELLS, amount_number, guard_cell, guard_columns, guard_sentences
+from poela.studies.guards_later import ABOUT_CELLS, amount_number, guard_cell, guard_columns, guard_sentences
+from poela.studies.names import kept_by_support, thinned
 from poela.studies.study import Study
-from poela.studies.words import kept_by_support, thinned
 
 # Shown gain against spend: what more money buys, as far as these cases can tell.
 
