@@ -18,7 +18,7 @@ from poela.serving.source import PolicySource
 
 HERE = "http://127.0.0.1"
 TOKEN = "correct-horse-battery-staple"
-LOOKED_FOR = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+LOOKED_FOR = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 SERVED: dict[str, Callable[[], Any]] = {
