@@ -29,7 +29,7 @@ fuzz: setup  # hostile cases for some minutes, by the seed of the day
 	$(BIN)/python -m tests.robustness.fuzz_studies --seconds 120 --seed $$(date +%Y%m%d)
 	POELA_MOMENTS=50 $(BIN)/python -m pytest -q tests/robustness/test_interruption.py
 
-# How many small changes of evaluation and studies the tests notice: a sample, drawn with a seed.
+# How many small changes of the kernel, evaluation and studies the tests notice: a sample, drawn with a seed.
 mutants: setup
 	$(BIN)/python scripts/mutants.py --count 40 --seed 0
 

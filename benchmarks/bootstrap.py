@@ -11,11 +11,11 @@ from scipy import stats
 from poela.core.arrays import FloatArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bootstrap import bca
-from poela.evaluation.bounds import Sample
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import log_weights
+from poela.stats.bootstrap import bca
+from poela.stats.bounds import Sample
 
 RESAMPLES = 10_000
 STEPS = 8

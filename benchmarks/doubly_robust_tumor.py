@@ -17,11 +17,12 @@ from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.rollouts import true_value
 from poela.evaluation.value_model import ValueModel
-from poela.evaluation.weights import effective_sample_size, probabilities_along, weights_of
+from poela.evaluation.weights import probabilities_along, weights_of
 from poela.regression.backward_induction import BackwardInduction, best
 from poela.regression.step_values import StepQ
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
+from poela.stats.weights import effective_sample_size
 
 NAMES = ("sntis", "cwpdis", "dr", "wdr", "magic", "fqe")
 MONTH = 2  # the column of the context that holds it

@@ -18,11 +18,11 @@ import numpy as np
 
 import poela
 from poela.evaluation.balanced import Logger, balanced
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.weights import log_weights
 from poela.rounds.next_log import plan_next
 from poela.simulators.episodes import run
 from poela.simulators.registry import source
+from poela.stats.weights import effective_share
 
 FIRST_SEED, PILOT, MOST = 51_000, 400, 3000
 

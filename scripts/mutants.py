@@ -1,6 +1,6 @@
 """How many small changes of the code do the tests notice? `make mutants`, or this with `--count 40 --seed 1`.
 
-Each mutant is one change of one line in `src/poela/evaluation` or `src/poela/studies`, drawn with the seed, in a copy
+Each mutant is one change of one line in `src/poela/stats`, `evaluation` or `studies`, drawn with the seed, in a copy
 of the repository. It is tried by the module's own examples and by the test files that import the module. What no test
 notices survives, and is printed: it wants a test, or is a change that changes nothing.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("evaluation", "studies")
+ROOMS = ("stats", "evaluation", "studies")
 FAILED = 1  # what pytest says where a test fails, and not that there is none
 SECONDS = 120  # of processor time for the tests of one mutant: one that takes longer is noticed
 SWAPS: dict[type[ast.AST], str] = {

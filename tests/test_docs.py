@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from scripts.site import notebooks
 from scripts.site.commands import commands_page
+from tests.warm import warm
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-FIRST_STUDY = DOCS / "start" / "first-study.md"
+FIRST_STUDY, INSTALL = (DOCS / "start" / f"{name}.md" for name in ("first-study", "install"))
 PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
@@ -28,8 +29,9 @@ def blocks(page: Path, language: str) -> list[str]:
     return [code for found, code in BLOCK.findall(page.read_text(encoding="utf-8")) if found == language]
 
 
-def run_bash(code: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def run_bash(code: str, folder: Path, programs: Path | None = None) -> None:
+    """Where nothing else is said, commands are forks of a process that has imported everything."""
+    path = f"{programs or warm().folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", code], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
     )
@@ -62,8 +64,9 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=name_of)
 def test_bash_blocks_run(page: Path, tmp_path: Path) -> None:
+    programs = Path(sys.executable).parent if page == INSTALL else None  # there, as users start them
     for code in blocks(page, "bash"):
-        run_bash(code, tmp_path)
+        run_bash(code, tmp_path, programs)
 
 
 def test_the_readme_has_the_commands_of_the_first_study() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from poela.core.errors import InputError
-from poela.evaluation.bounds import Bounds, Sample, in_clusters
 from poela.evaluation.estimators import ESTIMATORS, sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import INTERVALS, intervals_of
 from poela.evaluation.scoring import Evaluator, Scoring
-from poela.evaluation.verdict import WORDS
+from poela.stats.bounds import Bounds, Sample, in_clusters
+from poela.stats.intervals import INTERVALS, intervals_of
+from poela.stats.verdict import WORDS
 from poela_experiments.frame.results import Cell as Value
 
 from .environments import (

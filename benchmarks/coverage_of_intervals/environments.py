@@ -17,13 +17,13 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaWarning
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.rollouts import true_value
 from poela.evaluation.weights import log_weights
 from poela.simulators.episodes import Seed, run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 from poela.simulators.tumor import MONTHS, Schedule, TumorBehavior, TumorGrowth
+from poela.stats.bounds import Bounds
+from poela.stats.weights import effective_share
 
 _AT_ONCE = 60_000  # episodes simulated together
 _CALIBRATION = 12  # logs on which a tilt is chosen

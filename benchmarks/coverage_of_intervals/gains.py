@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.evaluation.verdict import WORDS
+from poela.stats.verdict import WORDS
 from poela_experiments.frame.results import markdown_rows
 
 from .cells import SETS, Cell, environments, measured_rows

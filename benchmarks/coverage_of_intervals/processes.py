@@ -15,8 +15,8 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.simulators.episodes import Seed
+from poela.stats.bounds import Bounds
 
 FEATURES = 3
 ROLL_OUTS, AT_ONCE = 400_000, 100_000

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.evaluation.intervals import INTERVALS
-from poela.evaluation.verdict import WORDS
+from poela.stats.intervals import INTERVALS
+from poela.stats.verdict import WORDS
 from poela_experiments.frame.results import Cell, ResultTable
 from poela_experiments.frame.run import Run
 

@@ -40,7 +40,8 @@ def executed(script: Path) -> Any:
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         (Path(folder) / "examples").symlink_to(ROOT / "examples")
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/.kernel")  # no open ports
-        NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": folder}}).execute()
+        client = NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": folder}})
+        client.execute(cleanup_kc=True)  # else a kernel that was given goes on until it notices that we are gone
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         cell.metadata = {}

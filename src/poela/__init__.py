@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
     from poela.behavior.gaussian import GaussianBehavior as GaussianBehavior
     from poela.behavior.history import HistoryBehavior as HistoryBehavior
-    from poela.behavior.memory import memory_of as memory_of
+    from poela.behavior.history import memory_of as memory_of
     from poela.behavior.model import Behavior as Behavior
     from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
-    from poela.behavior.neighbours import KNNBehavior as KNNBehavior
+    from poela.behavior.propensities import KNNBehavior as KNNBehavior
     from poela.behavior.tempered import TemperedBehavior as TemperedBehavior
-    from poela.core.density import DensityPolicy as DensityPolicy
     from poela.core.errors import InputError as InputError
     from poela.core.errors import PoelaError as PoelaError
     from poela.core.errors import PoelaWarning as PoelaWarning
     from poela.core.errors import TrainingError as TrainingError
+    from poela.core.policy import DensityPolicy as DensityPolicy
     from poela.core.policy import Policy as Policy
+    from poela.data.action_space import Box as Box
+    from poela.data.action_space import Finite as Finite
     from poela.data.bandits import from_bandit as from_bandit
     from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
@@ -37,28 +39,21 @@ if TYPE_CHECKING:
     from poela.eligibility.rules import Eligibility as Eligibility
     from poela.eligibility.rules import MinimumProbability as MinimumProbability
     from poela.eligibility.rules import Radius as Radius
-    from poela.evaluation.bounds import Bounds as Bounds
-    from poela.evaluation.bounds import Interval as Interval
-    from poela.evaluation.bounds import Sample as Sample
-    from poela.evaluation.contributions import Contributions as Contributions
-    from poela.evaluation.contributions import standard_error as standard_error
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
     from poela.evaluation.evidence import Evidence as Evidence
-    from poela.evaluation.gain import Gain as Gain
     from poela.evaluation.rollouts import true_value as true_value
     from poela.evaluation.scoring import Scoring as Scoring
-    from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
     from poela.learners.consensus import Consensus as Consensus
     from poela.learners.continuous import ContinuousClone as ContinuousClone
     from poela.learners.continuous import ContinuousPOELA as ContinuousPOELA
-    from poela.learners.eligible_training import eligible_in_training as eligible_in_training
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.implicit_q import IQL as IQL
     from poela.learners.learner import Checkpoint as Checkpoint
     from poela.learners.learner import Learner as Learner
-    from poela.learners.logging_policy import logging_policy as logging_policy
+    from poela.learners.learner import eligible_in_training as eligible_in_training
+    from poela.learners.learner import logging_policy as logging_policy
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
     from poela.learners.policy_gradient import POMu as POMu
@@ -84,6 +79,13 @@ if TYPE_CHECKING:
     from poela.simulators.tumor import Schedule as Schedule
     from poela.simulators.tumor import TumorBehavior as TumorBehavior
     from poela.simulators.tumor import TumorGrowth as TumorGrowth
+    from poela.stats.bounds import Bounds as Bounds
+    from poela.stats.bounds import Interval as Interval
+    from poela.stats.bounds import Sample as Sample
+    from poela.stats.contributions import Contributions as Contributions
+    from poela.stats.contributions import standard_error as standard_error
+    from poela.stats.gain import Gain as Gain
+    from poela.stats.verdict import TrustThresholds as TrustThresholds
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.groups import Groups as Groups
@@ -103,17 +105,19 @@ _HOME = {
     "RecurrentCloneBehavior": "poela.behavior.clone",
     "GaussianBehavior": "poela.behavior.gaussian",
     "HistoryBehavior": "poela.behavior.history",
-    "memory_of": "poela.behavior.memory",
+    "memory_of": "poela.behavior.history",
     "Behavior": "poela.behavior.model",
     "MultinomialBehavior": "poela.behavior.multinomial",
-    "KNNBehavior": "poela.behavior.neighbours",
+    "KNNBehavior": "poela.behavior.propensities",
     "TemperedBehavior": "poela.behavior.tempered",
-    "DensityPolicy": "poela.core.density",
+    "DensityPolicy": "poela.core.policy",
     "InputError": "poela.core.errors",
     "PoelaError": "poela.core.errors",
     "PoelaWarning": "poela.core.errors",
     "TrainingError": "poela.core.errors",
     "Policy": "poela.core.policy",
+    "Box": "poela.data.action_space",
+    "Finite": "poela.data.action_space",
     "from_bandit": "poela.data.bandits",
     "to_bandit": "poela.data.bandits",
     "read_mimic_sepsis": "poela.data.cohorts",
@@ -127,28 +131,28 @@ _HOME = {
     "Eligibility": "poela.eligibility.rules",
     "MinimumProbability": "poela.eligibility.rules",
     "Radius": "poela.eligibility.rules",
-    "Bounds": "poela.evaluation.bounds",
-    "Interval": "poela.evaluation.bounds",
-    "Sample": "poela.evaluation.bounds",
-    "Contributions": "poela.evaluation.contributions",
-    "standard_error": "poela.evaluation.contributions",
+    "Bounds": "poela.stats.bounds",
+    "Interval": "poela.stats.bounds",
+    "Sample": "poela.stats.bounds",
+    "Contributions": "poela.stats.contributions",
+    "standard_error": "poela.stats.contributions",
     "Estimate": "poela.evaluation.estimate",
     "evaluate": "poela.evaluation.evaluate",
     "Evidence": "poela.evaluation.evidence",
-    "Gain": "poela.evaluation.gain",
+    "Gain": "poela.stats.gain",
     "true_value": "poela.evaluation.rollouts",
     "Scoring": "poela.evaluation.scoring",
-    "TrustThresholds": "poela.evaluation.verdict",
+    "TrustThresholds": "poela.stats.verdict",
     "Clone": "poela.learners.clone",
     "Consensus": "poela.learners.consensus",
     "ContinuousClone": "poela.learners.continuous",
     "ContinuousPOELA": "poela.learners.continuous",
-    "eligible_in_training": "poela.learners.eligible_training",
+    "eligible_in_training": "poela.learners.learner",
     "FittedQ": "poela.learners.fitted_q",
     "IQL": "poela.learners.implicit_q",
     "Checkpoint": "poela.learners.learner",
     "Learner": "poela.learners.learner",
-    "logging_policy": "poela.learners.logging_policy",
+    "logging_policy": "poela.learners.learner",
     "POCRM": "poela.learners.policy_gradient",
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",

@@ -19,10 +19,11 @@ from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.evaluation.weights import log_weights
 from poela.learners.continuous import ContinuousClone, ContinuousPOELA
 from poela.learners.implicit_q import IQL
 from poela.learners.learner import Learner
+from poela.stats.weights import effective_sample_size
 from poela_experiments.frame.kept import Part
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size

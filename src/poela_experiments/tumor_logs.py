@@ -11,9 +11,10 @@ from poela.core.arrays import FloatArray
 from poela.core.policy import Policy
 from poela.data.trajectories import Trajectories
 from poela.evaluation.rollouts import TrueValue, true_value
-from poela.evaluation.weights import probabilities_along, safe_shift, smoothed, weights_of
+from poela.evaluation.weights import probabilities_along, smoothed, weights_of
 from poela.simulators.episodes import run as simulated
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
+from poela.stats.weights import safe_shift
 from poela_experiments.frame.policies import Truth
 
 # As published: so many steps, and then the model itself is the estimate, of the episodes that it has seen too.

@@ -1,7 +1,6 @@
 """The measurement of coverage: its truths by enumeration, its counting by hand, and a reduced run of it."""
 
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,14 @@ from benchmarks.coverage_of_intervals.measurement import cells_of, coverage
 from benchmarks.coverage_of_intervals.processes import FIRST, SECOND, Process
 from benchmarks.coverage_of_intervals.tables import coverage_tables, separation_rows
 from tests.benchmarks.tiny import tiny_coverage
+from tests.warm import warm
 
 from poela.core.storage import read_json
 from poela.data.trajectories import Trajectories
-from poela.evaluation.verdict import WORDS
-from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.evaluation.weights import log_weights
 from poela.simulators.tabular import TablePolicy
+from poela.stats.verdict import WORDS
+from poela.stats.weights import effective_sample_size
 from poela.studies.options import Execution
 from poela_experiments.frame import kept
 
@@ -175,7 +176,7 @@ def test_a_reduced_run_keeps_its_cells(tmp_path: Path) -> None:
 
 
 def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(ROOT / "benchmarks" / "coverage.py"), *arguments]
+    command = [str(warm().python), str(ROOT / "benchmarks" / "coverage.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

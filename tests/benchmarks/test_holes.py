@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from benchmarks.holes_in_support.studies import Task, barred, studied, tasks_of
 from benchmarks.holes_in_support.tables import clopper_pearson, fill_page, table
 from benchmarks.holes_in_support.variants import RULES, settings_of
 from scipy.stats import norm
+from tests.warm import warm
 
 from poela import POCRM, POELA
 from poela.core.errors import InputError
@@ -293,7 +293,7 @@ def test_a_page_is_filled_from_the_rows_beside_it(tmp_path: Path) -> None:
 
 
 def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(ROOT / "benchmarks" / "holes.py"), *arguments]
+    command = [str(warm().python), str(ROOT / "benchmarks" / "holes.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

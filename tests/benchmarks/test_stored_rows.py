@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.stored_rows import carry_out, rows_in, seeds
+from tests.warm import warm
 
 from benchmarks import stored_rows
 
@@ -35,7 +36,7 @@ def test_rows_are_made_once_and_shards_join(tmp_path: Path) -> None:
 def test_what_decide_hands_out_is_acted_step_by_step(tmp_path: Path) -> None:
     out = tmp_path / "rows"
     flags = ["--only", "one step", "--logs", "1", "--episodes", "600", "--acted", "300", "--learners", "rules"]
-    script = [sys.executable, "benchmarks/decided.py", *flags, "--out", str(out)]
+    script = [str(warm().python), "benchmarks/decided.py", *flags, "--out", str(out)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (row,) = rows_in(out)

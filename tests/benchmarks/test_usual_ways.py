@@ -3,13 +3,13 @@
 import itertools
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.aipw_rules import bound, gains, linear, scores_of, tree
 from benchmarks.coverage_of_intervals import gains as gain_rows
+from tests.warm import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +59,7 @@ def test_what_was_never_done_is_never_advised() -> None:
 
 
 def script(name: str, *arguments: str) -> str:
-    command = [sys.executable, f"benchmarks/{name}", *arguments]
+    command = [str(warm().python), f"benchmarks/{name}", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

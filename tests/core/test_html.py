@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import poela
-from poela.evaluation.gain import Gain
+from poela.stats.gain import Gain
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 

@@ -13,9 +13,10 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
+from poela.eligibility.files import eligibility_from_stored
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import AnyAction, Eligibility, MinimumProbability, Radius
-from poela.policies.storage import live_objects
+from poela.policies.saving import live_objects
 
 QUESTIONS = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
 
@@ -41,7 +42,7 @@ def load_part(stored: Stored) -> Any:
 
 def through_a_file(fitted: FittedEligibility, directory: Path) -> FittedEligibility:
     save_stored(directory / "rule", fitted.stored(), file_format="rule", version=1, notes={})
-    return FittedEligibility.from_stored(load_stored(directory / "rule", file_format="rule", version=1)[0], load_part)
+    return eligibility_from_stored(load_stored(directory / "rule", file_format="rule", version=1)[0], load_part)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_rule_that_was_stored_with_names_of_episodes_still_loads(logs: Traject
     stored = Radius(0.3).fit(logs).stored()
     names = [f"stay {number}" for number in range(20)]
     older = replace(stored, settings={**stored.settings, "episode_ids": names})
-    assert FittedEligibility.from_stored(older, load_part).episode_ids == tuple(names)
+    assert eligibility_from_stored(older, load_part).episode_ids == tuple(names)
 
 
 def test_without_a_radius_no_contexts_are_stored_and_distances_say_so(logs: Trajectories, tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """Learned support as logs grow: less of a hole stays open, little of what was done is barred."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.holes_in_support.processes import THIRD, OneStep
 from benchmarks.holes_in_support.scenarios import scenario
+from tests.warm import warm
 
 from poela.eligibility.support import fit_support
 
@@ -36,7 +36,7 @@ def test_the_hole_closes_and_practice_stays_open(kind: str) -> None:
 
 def test_the_table_is_printed_and_rows_are_kept(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "support_growth.py"
-    command = [sys.executable, str(script), "--sizes", "150", "--logs", "1", "--out", str(tmp_path)]
+    command = [str(warm().python), str(script), "--sizes", "150", "--logs", "1", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     header, _, *rows = done.stdout.splitlines()

@@ -10,7 +10,7 @@ from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
 from poela.eligibility.words import rule_in_words, strictness_in_words
-from poela.policies.card import model_card
+from poela.policies.saving import model_card
 
 RULE = Eligibility(support=0.02, scale="robust", reach="auto")
 DEFERRED = "A case unlike any logged case is deferred to those who decide."

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from poela.cli import main
-from poela.policies.storage import save_policy
+from poela.policies.saving import save_policy
 from poela.studies.study import Study
 
 # The command, stopped by itself as soon as a run is written: at this moment, however busy the machine is.

@@ -12,11 +12,11 @@ from poela.core.policy import Memoryless
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.balanced import Logger, balanced
-from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.weights import log_weights
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth
+from poela.stats.contributions import Contributions, standard_error
 
 
 class ByContext(Memoryless):

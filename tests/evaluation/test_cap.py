@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from poela.core.errors import InputError
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.cap import UNSURE, Beyond, Cap, beyond_cap, capped
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.scoring import Scoring
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounds import Bounds
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights
 
 
 class Treat:

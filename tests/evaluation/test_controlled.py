@@ -12,8 +12,9 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.controlled import Controlled, best_share, controls, mean_to_come
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence, ModelValues
-from poela.evaluation.gain import least_value
-from poela.evaluation.weights import LogWeights, weights_of
+from poela.evaluation.weights import weights_of
+from poela.stats.gain import least_value
+from poela.stats.weights import LogWeights
 
 
 def rows(rng: np.random.Generator, count: int) -> FloatArray:

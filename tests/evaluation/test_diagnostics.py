@@ -6,17 +6,17 @@ from scipy.stats import genpareto
 
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.diagnostics import (
+from poela.evaluation.estimate import calibration_error, undiagnosed
+from poela.stats.diagnostics import (
     Diagnostics,
-    calibration_error,
     diagnose,
     ess_by_step,
+    fit_generalised_pareto,
     largest_share,
     mean_weight,
-    undiagnosed,
+    pareto_k,
 )
-from poela.evaluation.pareto import fit_generalised_pareto, pareto_k
-from poela.evaluation.weights import LogWeights
+from poela.stats.weights import LogWeights
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.5, 0.9])

@@ -12,12 +12,12 @@ from tests.problems import PROBLEM, TARGET
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.estimators_magic import lengths_considered, smallest_on_simplex
+from poela.evaluation.estimators import ESTIMATORS, lengths_considered, smallest_on_simplex
 from poela.evaluation.evidence import Evidence, ModelValues
-from poela.evaluation.weights import LogWeights, log_weights
+from poela.evaluation.weights import log_weights
 from poela.simulators.tabular import TablePolicy
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.weights import LogWeights
 
 BEHAVIOR = TablePolicy(PROBLEM, [[0.3, 0.7], [0.8, 0.2]])
 

@@ -15,8 +15,8 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.intervals import INTERVALS
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.intervals import INTERVALS
+from poela.stats.verdict import TrustThresholds
 
 
 class Chooser(Memoryless):

@@ -5,12 +5,12 @@ import pytest
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import standard_error
-from poela.evaluation.estimators_by_step import guarded
+from poela.evaluation.estimators import guarded
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.weights import weights_of
+from poela.stats.contributions import standard_error
 
 ALL = ("sntis", "wdr", "guarded", "fqe")
 

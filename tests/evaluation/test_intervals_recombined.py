@@ -13,15 +13,16 @@ from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation import recombination
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, sntis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import DEFAULT_INTERVAL, intervals_of
 from poela.evaluation.recombination import Pool, Recombined, recombined_weights, returns_like
-from poela.evaluation.recombined import recombined, recombined_ends, studentised_errors
-from poela.evaluation.weights import LogWeights, weights_of
+from poela.evaluation.weights import weights_of
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions
+from poela.stats.intervals import DEFAULT_INTERVAL, intervals_of
+from poela.stats.recombined import recombined, recombined_ends, studentised_errors
+from poela.stats.weights import LogWeights
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -10,11 +10,11 @@ import poela
 from poela.behavior.staying import as_if_all_seen, lost_share, repeats, with_staying
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evidence import Evidence, ModelValues
-from poela.evaluation.gain import least_value, seen_factors
 from poela.evaluation.weights import weights_of
+from poela.stats.contributions import Contributions
+from poela.stats.gain import least_value, seen_factors
 
 
 def sigmoid(score: NDArray[Any]) -> NDArray[Any]:

@@ -10,19 +10,13 @@ from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.eligibility.support import Support, cross_fitted_support
 from poela.eligibility.support_model import SupportModel
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.diagnostics import Diagnostics, diagnose
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.outside import (
-    LoggedSupport,
-    OutsideSupport,
-    logged_support,
-    lost_outside,
-    outside_support,
-    support_along,
-)
-from poela.evaluation.verdict import NEVER_DONE, TrustThresholds, verdict_on
-from poela.evaluation.weights import LogWeights, weights_of
+from poela.evaluation.outside import LoggedSupport, logged_support, lost_outside, outside_support, support_along
+from poela.evaluation.weights import weights_of
+from poela.stats.bounds import Bounds
+from poela.stats.diagnostics import Diagnostics, OutsideSupport, diagnose
+from poela.stats.verdict import NEVER_DONE, TrustThresholds, verdict_on
+from poela.stats.weights import LogWeights
 
 POLICY = np.array([0.3, 0.7])
 # The second action: half of the time at 0, never at 1, a fifth of the time at 2.

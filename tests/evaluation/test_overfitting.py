@@ -9,17 +9,18 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.avoidance import propensity_overfitting
-from poela.evaluation.diagnostics import diagnose
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.overfitting import (
     avoided_contexts,
     ball_weights,
     decompose,
     low_return_weight,
+    propensity_overfitting,
     train_validation_gap,
 )
-from poela.evaluation.weights import LogWeights, weights_of
+from poela.evaluation.weights import weights_of
+from poela.stats.diagnostics import diagnose
+from poela.stats.weights import LogWeights
 
 
 def test_the_papers_example_is_all_context_shift() -> None:

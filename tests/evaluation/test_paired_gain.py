@@ -11,10 +11,10 @@ from scipy.stats import norm, t
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds, Interval
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.gain import Gain, gain_over_logging
+from poela.stats.bounds import Bounds, Interval
+from poela.stats.contributions import Contributions
+from poela.stats.gain import Gain, gain_over_logging
 
 
 class Chooser(Memoryless):

@@ -11,8 +11,9 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimators import snis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.recombination import Recombined, effective_share
+from poela.evaluation.recombination import Recombined
 from poela.evaluation.weights import weights_of
+from poela.stats.weights import effective_share
 
 
 def random_problem(lengths: list[int], seed: int = 0) -> tuple[Trajectories, FloatArray]:

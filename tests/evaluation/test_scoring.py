@@ -11,15 +11,14 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.estimators_by_step import guarded
+from poela.evaluation.estimators import ESTIMATORS, guarded
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.scoring import Evaluator, Scoring
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounds import Bounds
+from poela.stats.contributions import standard_error
+from poela.stats.weights import LogWeights
 
 LEANING = [name for name, estimator in ESTIMATORS.items() if estimator.leans]
 

@@ -10,13 +10,8 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import (
-    LogWeights,
-    effective_sample_size,
-    log_weights,
-    probabilities_along,
-    safe_shift,
-)
+from poela.evaluation.weights import log_weights, probabilities_along
+from poela.stats.weights import LogWeights, effective_sample_size, safe_shift
 
 
 class Fixed(Memoryless):

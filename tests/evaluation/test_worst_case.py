@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.verdict import NOT_SHOWN
+from poela.stats.bounds import Bounds
+from poela.stats.verdict import NOT_SHOWN
 
 QUARTERS = st.integers(0, 4).map(lambda count: count / 4)
 WHOLE_EPISODES = ("is", "snis", "sntis")

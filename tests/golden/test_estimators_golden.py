@@ -5,11 +5,11 @@ import pytest
 from scipy.special import ndtri
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evidence import Evidence, ModelValues
-from poela.evaluation.pareto import fit_generalised_pareto, pareto_k
-from poela.evaluation.weights import LogWeights, effective_sample_size
+from poela.stats.contributions import standard_error
+from poela.stats.diagnostics import fit_generalised_pareto, pareto_k
+from poela.stats.weights import LogWeights, effective_sample_size
 
 # Two episodes: ratios (2, 1/2) and (4), rewards (1, 3) and (2), discount 1/2.
 # Episode weights 1 and 4; running weights (2, 1) and (4, then kept 4); discounted returns 2.5 and 2.

@@ -8,12 +8,13 @@ from poela import ContinuousClone, ContinuousPOELA, GaussianBehavior, Trajectori
 from poela.core.arrays import FloatArray
 from poela.eligibility.continuous import ContinuousEligibility, fitted
 from poela.evaluation.rollouts import true_value
-from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.evaluation.weights import log_weights
 from poela.learners.advantages import generalised_advantages, returns_to_go
 from poela.learners.implicit_q import IQL
 from poela.simulators.doses import Dosing, Titration
 from poela.simulators.registry import simulate
-from poela.studies.ambition import SHARES, ambition_path
+from poela.stats.weights import effective_sample_size
+from poela.studies.runs import SHARES, ambition_path
 
 
 def bandit(n: int = 3000, seed: int = 0) -> Trajectories:

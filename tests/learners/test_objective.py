@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from poela.learners.objective import SHORTFALL, crm_objective, truncated_weights
+from poela.learners.active import SHORTFALL, crm_objective, truncated_weights
 
 LOG_WEIGHTS = np.array([0.3, -1.2, 8.0, -0.1, -np.inf])
 RETURNS = np.array([1.0, -2.0, 0.5, 3.0, 100.0])

@@ -5,8 +5,9 @@ import pytest
 
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.evaluation.weights import log_weights
 from poela.learners.fitted_q import FittedQ
+from poela.stats.weights import effective_sample_size
 
 CHANCES = np.array([0.8, 0.2])
 

@@ -16,6 +16,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.storage import Stored
 from poela.data.trajectories import Trajectories
+from poela.eligibility.files import eligibility_from_stored
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.neighbours.scales import MOST_KNOTS, FeatureScale
@@ -170,7 +171,7 @@ def test_nothing_is_stored_or_measured_without_a_reach() -> None:
 
 
 def again(fitted: FittedEligibility) -> FittedEligibility:
-    return FittedEligibility.from_stored(fitted.stored(), lambda part: pytest.fail("no part"))
+    return eligibility_from_stored(fitted.stored(), lambda part: pytest.fail("no part"))
 
 
 @pytest.mark.parametrize("rule", [Eligibility(reach="auto", scale="robust"), Eligibility(radius="q80", scale="robust")])
@@ -194,7 +195,7 @@ def test_a_file_keeps_scale_reach_and_range(rule: Eligibility) -> None:
 def test_a_file_without_ranges_has_those_of_its_contexts_and_stays_as_it_was() -> None:
     stored = Eligibility(radius=0.5, scale="standard").fit(logs_of(mixed(100))).stored()
     older = Stored(stored.kind, stored.settings, {k: v for k, v in stored.arrays.items() if k not in {"low", "high"}})
-    loaded = FittedEligibility.from_stored(older, lambda part: None)
+    loaded = eligibility_from_stored(older, lambda part: None)
     assert loaded.in_range(np.array([stored.arrays["low"], stored.arrays["high"] + 1])).tolist() == [True, False]  # type: ignore[union-attr]
     assert loaded.stored().arrays.keys() == older.arrays.keys()
 
@@ -218,7 +219,7 @@ def test_forged_scales_are_refused_in_words() -> None:
         (Stored(stored.kind, {**stored.settings, "scale": "standard"}, stored.arrays), "unknown"),
     ):
         with pytest.raises(InputError, match=words):
-            FittedEligibility.from_stored(forged, lambda part: None)
+            eligibility_from_stored(forged, lambda part: None)
 
 
 def test_a_policy_under_a_robust_rule_is_saved_and_loaded(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from poela.core.storage import remove_stored
 from poela.data.trajectories import Trajectories
 from poela.learners.policy_gradient import POCRM, POELA
-from poela.policies.card import CARD, plain
-from poela.policies.storage import FILE_FORMAT, load_policy, save_policy
+from poela.policies.saving import CARD, FILE_FORMAT, plain, save_policy
+from poela.policies.storage import load_policy
 
 QUICK: dict[str, Any] = {"steps": 3, "warm_start_steps": 3, "hidden": (4,), "device": "cpu"}
 HOSTILE = ("<script>alert(1)</script>", "[a](javascript:b)", "x" * 300, "two\nlines\n# Heading", "\u202eright to left")
@@ -70,7 +70,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
 
 
 def save_and_read(policy: Any, folder: Path) -> str:
-    from poela.policies.card import model_card
+    from poela.policies.saving import model_card
 
     text = model_card(policy, {}, holds_logged_contexts=False)
     (folder / CARD).write_text(text)

@@ -85,7 +85,7 @@ def test_contexts_of_another_width_get_one_sentence() -> None:
 
 def test_a_file_of_another_kind_runs_nothing(tmp_path: Path) -> None:
     from poela.core.storage import Stored, save_stored
-    from poela.policies.storage import FILE_FORMAT, FORMAT_VERSION
+    from poela.policies.saving import FILE_FORMAT, FORMAT_VERSION
 
     save_stored(tmp_path / "odd", Stored("os.system"), file_format=FILE_FORMAT, version=FORMAT_VERSION, notes={})
     with pytest.raises(InputError, match=r"unknown kind 'os\.system'"):

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.diagnostics import diagnose, ess_by_step
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
-from poela.evaluation.weights import LogWeights, effective_sample_size
+from poela.stats.bounds import Bounds
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.diagnostics import diagnose, ess_by_step
+from poela.stats.weights import LogWeights, effective_sample_size
 
 SELF_NORMALISED = ("snis", "sntis", "cwpdis", "wdr", "guarded", "magic")
 

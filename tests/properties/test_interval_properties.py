@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import snis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import intervals_of
 from poela.evaluation.recombination import Recombined
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions
+from poela.stats.intervals import intervals_of
+from poela.stats.weights import LogWeights
 
 NAMES = ("recombined", "bca", "percentile", "studentised", "normal", "student", "el")
 

@@ -243,10 +243,9 @@ def test_nothing_is_clipped_and_nothing_overflows(kind: str, pages: dict[str, Pa
         assert tab.fetched() == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), list(zip(WIDTHS, SCHEMES, strict=True)))
 def test_screenshots_show_the_answer(
-    scheme: str, width: int, pages: dict[str, Path], opened: Any, tmp_path: Path
+    width: int, scheme: str, pages: dict[str, Path], opened: Any, tmp_path: Path
 ) -> None:
     """The tag of each kind has its colour, the paper that of the scheme, and the picture is no empty page."""
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")

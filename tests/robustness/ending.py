@@ -21,6 +21,7 @@ from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
 
+GONE = os.WEXITED | os.WNOHANG | os.WNOWAIT  # whether a child has ended, without taking its end
 LONG = {"steps": 10**6, "warm_start_steps": 1, "hidden": (4,), "device": "cpu"}
 
 
@@ -48,8 +49,7 @@ def ended(prepare: Callable[[], object], place: Path | None, sent: signal.Signal
         except KeyboardInterrupt:
             os._exit(8)
         os._exit(0)
-    patience = time.monotonic() + 60
-    while not (found := list(here.glob(scratch))) and time.monotonic() < patience:
+    while not (found := list(here.glob(scratch))) and os.waitid(os.P_PID, child, GONE) is None:
         time.sleep(0.01)
     os.kill(child, sent)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -5,6 +5,8 @@ import signal
 import sys
 from types import FrameType
 
+WRITING = ("core/files.py", "core/temporary.py")  # where files are written
+
 
 class Calls:
     """Counts calls of functions, and sends this process a signal at one of them; without a moment, it only counts.

@@ -1,21 +1,24 @@
-"""Run as a script: kills with signal 9, at random moments, a process that overwrites a policy, or ends a study, again
-and again; prints what is found after each kill.
+"""Run as a script: kills with signal 9 a process that overwrites a policy, or ends a study, again and again; prints
+what is found after each kill.
 
-The child overwrites all the time, so nearly every kill falls inside a write; each line says how many files were half
-written then, so that the test knows it has hit what it aims at.
+Moments are counted among the calls that write files, one in each part of the way, so that every kill falls where
+something is written and none depends on how busy the machine is. Each line says how many files were half written then,
+so that the test knows it has hit what it aims at.
 """
 
 import os
 import random
-import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of the repository is not on the path
+
+from tests.robustness.moments import WRITING, Calls
 
 from poela.core.temporary import TEMPORARY
 from poela.data.trajectories import Trajectories
@@ -38,28 +41,40 @@ def logs() -> Trajectories:
     )
 
 
-def killed(work: Callable[[int], None], after: float) -> None:
+def killed(work: Callable[[int], object], moment: int) -> bool:
+    """Do both turns in a child that kills itself at this call; whether it came to that."""
     child = os.fork()
     if child == 0:
-        turn = 0
-        while True:
+        with Calls(moment, within=WRITING):
+            for turn in (0, 1):
+                work(turn)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def moments_of(work: Callable[[int], object], kills: int, seed: int) -> list[int]:
+    """One moment in each part of the way of both turns, which are done here once."""
+    with Calls(within=WRITING) as calls:
+        for turn in (0, 1):
             work(turn)
-            turn += 1
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    rng, reach = random.Random(seed), calls.counted * 9 // 10  # what a kill leaves behind changes the calls of the next
+    return [1 + (reach * number + rng.randrange(reach)) // kills for number in range(kills)]
 
 
-def policies(directory: Path, kills: int, moments: random.Random) -> None:
+def policies(directory: Path, kills: int) -> None:
     train = logs()
     known = [POCRM(**TINY).fit(train, seed=seed) for seed in (0, 1)]
     expected = [policy.probabilities(train.contexts) for policy in known]
-    known[0].save(directory / "policy")
-    for _ in range(kills):
-        killed(lambda turn: known[turn % 2].save(directory / "policy", overwrite=True), moments.uniform(0.0, 0.05))
+    known[1].save(directory / "policy")
+
+    def work(turn: int) -> None:
+        known[turn].save(directory / "policy", overwrite=True)
+
+    for moment in moments_of(work, kills, 0):
+        hit = killed(work, moment)
         half = sum(path.name.startswith(TEMPORARY) for path in (directory / "policy").iterdir())
         found = load_policy(directory / "policy").probabilities(train.contexts)
-        whole = any(np.array_equal(found, one) for one in expected)
+        whole = hit and any(np.array_equal(found, one) for one in expected)
         print("policy", "whole" if whole else "BROKEN", half)
 
 
@@ -69,18 +84,18 @@ def study(out: Path, turn: int) -> None:
     learn(logs(), candidates=candidates, selection=SELECTIONS[turn % 2], **settings)
 
 
-def studies(directory: Path, kills: int, moments: random.Random) -> None:
+def studies(directory: Path, kills: int) -> None:
     out = directory / "study"
     document = out / "policy" / "poela-policy.json"
     ends = []
     for turn in (0, 1):
         study(out, turn)
         ends.append((out / "choice.json").read_bytes())
-    for _ in range(kills):
-        killed(lambda turn: study(out, turn), moments.uniform(0.0, 0.2))
+    for moment in moments_of(lambda turn: study(out, turn), kills, 1):
+        hit = killed(lambda turn: study(out, turn), moment)
         half = sum(path.name.startswith(TEMPORARY) for path in out.rglob("*"))
         opened = Study.open(out)
-        sound = not (out / "choice.json").exists() or (out / "choice.json").read_bytes() in ends
+        sound = hit and (not (out / "choice.json").exists() or (out / "choice.json").read_bytes() in ends)
         if opened.result is not None:  # an end that is told of is whole: the policy is there, or there is none
             sound &= document.exists() == (opened.result.chosen is not None)
         if document.exists():
@@ -92,5 +107,5 @@ def studies(directory: Path, kills: int, moments: random.Random) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    policies(Path(sys.argv[1]), int(sys.argv[2]), random.Random(0))
-    studies(Path(sys.argv[1]), int(sys.argv[2]), random.Random(1))
+    policies(Path(sys.argv[1]), int(sys.argv[2]))
+    studies(Path(sys.argv[1]), int(sys.argv[3]))

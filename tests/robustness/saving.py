@@ -1,12 +1,12 @@
-"""Run as a script: processes save different objects into one folder, again and again, while others read it.
+"""Run as a script: processes save different objects into one folder, so many times each, while others read it.
 
 Prints one line of JSON: how often was saved and read, what went wrong, and what is in the folder at the end.
 """
 
 import json
 import os
+import select
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,10 +27,10 @@ def read(folder: Path, number: int) -> None:
     assert (stored.arrays["x"] == stored.settings["number"]).all()
 
 
-def repeat(work: Callable[[int], None], until: float, pipe: int) -> None:
+def repeat(work: Callable[[int], None], is_over: Callable[[int], bool], pipe: int) -> None:
     done, problem = 0, ""
     try:
-        while time.monotonic() < until:
+        while not is_over(done):
             work(done)
             done += 1
     except BaseException as error:
@@ -39,15 +39,22 @@ def repeat(work: Callable[[int], None], until: float, pipe: int) -> None:
     os._exit(0)
 
 
-def main(folder: Path, seconds: float) -> None:
+def main(folder: Path, times: int) -> None:
+    """Readers go on until no writer is left: none holds the other end of their pipe any longer."""
     save(folder, 0)
     ours, theirs = os.pipe()
-    until = time.monotonic() + seconds
+    left, held = os.pipe()
     for child in range(WRITERS + READERS):
         if os.fork() == 0:
             if child < WRITERS:
-                repeat(lambda turn, child=child: save(folder, 10 * turn + child), until, theirs)  # type: ignore[misc]
-            repeat(lambda turn: read(folder, turn), until, theirs)
+                repeat(lambda turn, child=child: save(folder, 10 * turn + child), lambda done: done == times, theirs)  # type: ignore[misc]
+            os.close(held)
+            repeat(
+                lambda turn: read(folder, turn),
+                lambda done: done > 0 and bool(select.select([left], [], [], 0)[0]),
+                theirs,
+            )
+    os.close(held)
     for _ in range(WRITERS + READERS):
         os.wait()
     os.close(theirs)
@@ -58,4 +65,4 @@ def main(folder: Path, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

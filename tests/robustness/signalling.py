@@ -1,6 +1,6 @@
-"""Run as a script: forks `poela learn`, sends each a signal at a random moment, and prints what came of it.
+"""Run as a script: forks `poela learn`, sends each a signal, one in each part of the way, and prints what came of it.
 
-One process imports everything once and forks for every attempt, so that fifty interruptions take seconds. Moments are
+One process imports everything once and forks for every attempt, so that a dozen interruptions take seconds. Moments are
 counted in calls of functions, so that they do not depend on how busy the machine is. Prints one line of JSON for each:
 the exit code, standard error, and what is left in the study's folder.
 """
@@ -76,15 +76,16 @@ def run(directory: Path, attempts: int) -> None:
     main(["simulate", "hidden-branch", "--episodes", "60", "--out", str(logs)])
     candidates.write_text(
         '[[grid]]\nlearner = "pocrm"\nsteps = 30\nwarm_start_steps = 10\nhidden = [[4]]\ndevice = "cpu"\n'
-        "variance_penalty = [0.1, 1.0]\n"
+        "variance_penalty = [0.1]\n"
     )
     main(learn(logs, candidates, directory / "warm"))  # here, since whatever is slow the first time is then inherited
     whole = attempt(learn(logs, candidates, directory / "whole"), None, signal.SIGINT)[2]
-    moments = random.Random(0)
+    moments, reach = random.Random(0), whole * 9 // 10  # after that nearly everything is written
     for number in range(attempts):
         out = directory / f"study-{number}"
         sent = SIGNALS[number % len(SIGNALS)]
-        code, errors, _ = attempt(learn(logs, candidates, out), moments.randint(1, whole), sent)
+        moment = 1 + (reach * number + moments.randrange(reach)) // attempts
+        code, errors, _ = attempt(learn(logs, candidates, out), moment, sent)
         outcome = {"code": code, "errors": errors}
         outcome["left"] = [path.name for path in out.rglob(".*") if path.name != ".poela-study"]
         if number % RESUMED == 0:

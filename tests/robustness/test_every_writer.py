@@ -23,12 +23,12 @@ from poela.cli import main
 from poela.cli.application import app
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.outputs import OWNED
+from poela.core.paths import OWNED
 from poela.data.receipts import Receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.policies.gaussian import GaussianPolicy
-from poela.policies.storage import FILE_FORMAT
+from poela.policies.saving import FILE_FORMAT
 from poela.report.blocks import Section, Text
 from poela.report.page import Page, page_place, write_page
 from poela.serving.export import export_onnx

@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from tests.warm import warm
 
 from poela.core.interruption import deferred_signals, safe_point
 from poela.core.temporary import own_folder, remove_own_folder
@@ -18,12 +18,11 @@ SCRIPT = Path(__file__).with_name("ending.py")
 
 def test_programs_that_are_ended_while_they_learn(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path)],
+        [str(warm().python), str(SCRIPT), str(tmp_path)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     *ends, afterwards = [json.loads(line) for line in done.stdout.splitlines()]

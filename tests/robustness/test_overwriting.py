@@ -2,15 +2,17 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.warm import warm
+
 SCRIPT = Path(__file__).with_name("overwriting.py")
+POLICIES, STUDIES = 30, 15  # kills
 
 
 def test_kills_while_overwriting(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), "30"],
+        [str(warm().python), str(SCRIPT), str(tmp_path), str(POLICIES), str(STUDIES)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -18,5 +20,6 @@ def test_kills_while_overwriting(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert [(kind, state) for kind, state, _ in lines] == [("policy", "whole")] * 30 + [("study", "whole")] * 31
+    expected = [("policy", "whole")] * POLICIES + [("study", "whole")] * (STUDIES + 1)
+    assert [(kind, state) for kind, state, _ in lines] == expected
     assert sum(int(half) > 0 for _, _, half in lines) >= 10  # kills that fell into a write

@@ -14,9 +14,9 @@ from poela import Candidate, InputError, Trajectories
 from poela.cli import main
 from poela.core.policy import sample_actions
 from poela.evaluation.balanced import Logger, balanced
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.weights import log_weights
 from poela.rounds.next_log import ACTING, NextLog, effective_in_mixture, error_in_mixture, plan_next
+from poela.stats.weights import effective_share
 
 STEPS, OLD, MILD, BOLD = 4, 0.3, 0.5, 0.8  # the chance of the second action, of practice and two rungs
 

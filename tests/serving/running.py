@@ -3,11 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.warm import warm
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,18 @@ class Running:
 
 
 @contextmanager
-def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator[Running]:
-    """`poela serve`, until the block ends; what it logged is then in a file beside the policy."""
+def running(policy: Path, *arguments: str, token: str | None = None, python: str | None = None) -> Iterator[Running]:
+    """`poela serve`, until the block ends; what it logged is then in a file beside the policy.
+
+    Forked from a process that has imported everything, unless a Python is named.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("POELA_TOKEN", None)
     if token is not None:
         environment["POELA_TOKEN"] = token
     with (policy.parent / "server.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "poela", "serve", str(policy), "--port", "0", *arguments],
+            [python or str(warm().python), "-m", "poela", "serve", str(policy), "--port", "0", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=log,

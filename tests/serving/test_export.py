@@ -24,8 +24,8 @@ from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.safe_improvement import SoftSPIBB
-from poela.policies.card import plain
 from poela.policies.mixture import EpisodeMixture
+from poela.policies.saving import plain
 from poela.policies.storage import load_policy
 from poela.serving.export import export_onnx
 from poela.studies.candidates import Candidate

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def test_every_answer_has_a_receipt_after_a_kill(tmp_path: Path) -> None:
                 if len(told) >= 20:
                     enough.set()
 
-    with running(tmp_path / "policy", "--receipts", str(tmp_path / "receipts")) as server:
+    with running(tmp_path / "policy", "--receipts", str(tmp_path / "receipts"), python=sys.executable) as server:
         clients = [threading.Thread(target=ask, args=(server.address, who)) for who in range(2)]
         for client in clients:
             client.start()

@@ -46,7 +46,7 @@ def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
     return tmp_path / "material"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_study(tiny_logs: Trajectories, tiny_candidates: list[Candidate]) -> Callable[..., Study]:
     def run(**settings: Any) -> Study:
         """One split, unless the test asks for folds."""

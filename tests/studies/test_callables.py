@@ -10,11 +10,11 @@ import pytest
 import poela
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import ESTIMATORS, Estimator, snis
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.scoring import Scoring
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions
 from poela.studies.selection import Point
 from poela.studies.study import Study
 

@@ -16,12 +16,12 @@ import poela
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaError
 from poela.core.files import sha256
-from poela.core.storage import canonical
+from poela.core.stored import canonical
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import LogWeights
 from poela.learners.stacked import Learned
+from poela.stats.weights import LogWeights
 from poela.studies import fold_errors, runs
 from poela.studies.candidates import Candidate
 from poela.studies.fold_errors import added_by_weights, shared_variance

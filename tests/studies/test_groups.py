@@ -13,10 +13,10 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.simulators.registry import simulate
+from poela.stats.gain import least_value
 from poela.studies.acted import acted
 from poela.studies.by_group import GroupRequest, evaluated_groups
 from poela.studies.candidates import Candidate

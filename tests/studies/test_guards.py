@@ -10,16 +10,18 @@ import poela
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
+from poela.evaluation.tails import gains_of, tail_of, ways_of
 from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
+from poela.stats.bounds import against_tail
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_values
-from poela.studies.guard_words import guard_cell, guard_sentences
 from poela.studies.guarded import guarded_in
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord, guards_in
+from poela.studies.guards_later import guard_cell, guard_sentences
 from poela.studies.held_out import Episodes
 from poela.studies.selection import Point, Selection, by_gain, choose
-from poela.studies.shown_gain import gains_of, judged
+from poela.studies.shown_gain import judged
 
 
 def logged(n: int = 900, harm: float = 0.3, seed: int = 0) -> Trajectories:
@@ -107,7 +109,11 @@ def test_bounds_are_those_of_weighted_differences() -> None:
     own = guard.episodes(episodes)
     blocks = [gains_of(evidence)[0].influence[None], gains_of(guard.evidence(evidence, own))[0].influence[None]]
     both = critical_values([(slice(None), row) for row in blocks], 400, 0.95, 0)[0] / float(ndtri(0.95))
-    assert one.proofs[0].reach == pytest.approx(both * alone.proofs[0].reach)
+    gain, error = alone.estimate.gain, alone.proofs[0].error
+    assert gain is not None
+    assert gain.low is not None
+    skew = tail_of(ways_of(evidence), evidence).most
+    assert one.proofs[0].reach == pytest.approx(against_tail(both * (gain.value - gain.low) / error, skew) * error)
     assert one.proofs[0].reach > alone.proofs[0].reach
 
 

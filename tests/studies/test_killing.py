@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.warm import warm
 
 SCRIPT = Path(__file__).with_name("killing.py")
 
@@ -11,7 +12,7 @@ SCRIPT = Path(__file__).with_name("killing.py")
 def killed(*given: object) -> list[str]:
     """A line for each kill: what came of it, and how many files were half written then."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, given)],
+        [str(warm().python), str(SCRIPT), *map(str, given)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

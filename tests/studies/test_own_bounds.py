@@ -10,7 +10,7 @@ from scipy.stats import norm, t
 import poela
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.gain import least_value
+from poela.stats.gain import least_value
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import FinalEstimates
 from poela.studies.held_out import Episodes

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.gain import Gain
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.gain import Gain
+from poela.stats.verdict import TrustThresholds
 from poela.studies import final_gain, planning
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import FinalEstimates, episodes_needed

@@ -10,9 +10,9 @@ from scipy.stats import norm
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.stats.gain import least_value
 from poela.studies import critical_values
 from poela.studies.critical_values import critical_value
 from poela.studies.fold_errors import shared_variance

@@ -9,9 +9,10 @@ import pytest
 from poela.core.arrays import BoolArray
 from poela.data.trajectories import Trajectories
 from poela.eligibility.support_model import SupportModel
-from poela.evaluation.outside import LoggedSupport, OutsideSupport
+from poela.evaluation.outside import LoggedSupport
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.stats.diagnostics import OutsideSupport
 from poela.studies.candidates import Candidate
 from poela.studies.held_out import Episodes
 from poela.studies.settings import StudySettings

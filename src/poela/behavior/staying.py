@@ -103,13 +103,10 @@ def _at_risk(logs: Trajectories, curved: bool = False) -> Trajectories:
     stayed[last_rows(logs)[logs.lost]] = 0
     contexts = _with_curves(logs.contexts) if curved else logs.contexts
     columns: list[Float32Array] = [contexts]
-    if logs.is_real:
-        columns.append(logs.actions.astype(np.float32))
-    else:
-        chosen = np.eye(logs.n_actions, dtype=np.float32)[logs.actions]
-        columns.append(chosen[:, 1:])
-        if contexts.shape[1] * (logs.n_actions - 1) <= MOST_PRODUCTS:
-            columns += [contexts * chosen[:, [action]] for action in range(1, logs.n_actions)]
+    columns.append(logs.action_space.free_columns(logs.actions).astype(np.float32))
+    if contexts.shape[1] * (logs.n_actions - 1) <= MOST_PRODUCTS:
+        taken = logs.action_space.kinds(logs.actions)
+        columns += [contexts * (taken == action)[:, None] for action in range(1, logs.n_actions)]
     if logs.lengths.max() > 1:
         steps = logs.step_numbers
         columns.append(np.stack([steps, steps == 0], axis=1).astype(np.float32))

@@ -167,7 +167,7 @@ def _of_several(
     directory: Path, paths: list[Path], layout: Any, settings: dict[str, Any], no_audit: bool, several: dict[str, Any]
 ) -> Judged:
     from poela.data.beside import Beside
-    from poela.studies.pooled_evaluation import evaluate_on_several
+    from poela.studies.evaluation import evaluate_on_several
     from poela.studies.study import Study
 
     study = Study.open(directory)
@@ -191,10 +191,7 @@ def _of_policy(
     from poela.studies.selection import DEFAULT_SELECTION
 
     policy = load_policy(directory)
-    if policy.real_valued:
-        own = LogLayout(action=tuple(map(str, policy.action_names))).fixed_by(policy.table_schema, None)
-    else:
-        own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    own = LogLayout().fixed_by(policy.table_schema, policy.action_space)
     described = own if layout is None else layout.over(own)
     read = read_and_warn(path, described)
     looked_at = audited(read, no_audit)

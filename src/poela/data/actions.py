@@ -3,22 +3,18 @@
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, IntArray
+from poela.data.action_space import METADATA, ActionName
 from poela.data.labels import WHOLE, Labels
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.words import quoted
 
-if TYPE_CHECKING:
-    from poela.data.action_space import ActionName
-
-# Where `to_table` keeps the names and order of actions, since some may never occur.
-METADATA = b"poela.actions"
 LARGE = 2**63  # beyond this, tables hold no whole numbers
 TRUTH = {"true": True, "false": False}
 
@@ -140,8 +136,3 @@ def _kind(value: "ActionName | float") -> str:
     if isinstance(value, bool):
         return "truth"
     return "text" if isinstance(value, str) else "number"
-
-
-def metadata_of(names: "Sequence[ActionName]") -> dict[bytes, bytes]:
-    """What `to_table` writes beside the columns."""
-    return {METADATA: json.dumps(list(names)).encode()}

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.data.array_inputs import array_of, count, numbers
+from poela.data.action_space import Finite
+from poela.data.mdp_arrays import array_of, count, numbers
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted, quoted
 
 NEEDED = ("context", "action", "reward")
+NO_LOGS = "to_bandit needs logs (Trajectories)"
 
 
 def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> Trajectories:
@@ -81,8 +83,9 @@ def to_bandit(logs: Trajectories) -> dict[str, Any]:
     >>> feedback["n_rounds"], feedback["n_actions"], feedback["pscore"]
     (2, 2, array([0.2, 0.7]))
     """
-    if not isinstance(logs, Trajectories) or logs.is_real:
-        raise InputError("to_bandit needs logs (Trajectories)")
+    if not isinstance(logs, Trajectories):
+        raise InputError(NO_LOGS)
+    logs.action_space.must_be(Finite, NO_LOGS)
     longer = int((logs.lengths > 1).sum())
     if longer:
         raise InputError(

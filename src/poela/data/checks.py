@@ -25,11 +25,12 @@ NO_CONTEXT = "there are no context columns: learning needs at least one"
 
 def problems_of(logs: "Trajectories") -> list[str]:
     """Everything that is wrong with the logs, each as one sentence; empty when all is well."""
-    shapes = _shape_problems(logs) or (_real_shapes(logs) if logs.is_real else _finite_shapes(logs))
+    space = logs.action_space
+    shapes = _shape_problems(logs) or space.shape_problems(logs)
     if shapes:
         return shapes
     values = _value_problems(logs)
-    return [*values, *(_real_values(logs) if logs.is_real else _finite_values(logs, sound=not values))]
+    return [*values, *space.value_problems(logs, sound=not values)]
 
 
 def _shape_problems(logs: "Trajectories") -> list[str]:
@@ -86,7 +87,8 @@ def _naming_problems(logs: "Trajectories") -> list[str]:
     return problems
 
 
-def _finite_shapes(logs: "Trajectories") -> list[str]:
+def finite_shapes(logs: "Trajectories") -> list[str]:
+    """Of actions out of a finite set, their propensities and names."""
     problems, steps = [], len(logs.contexts)
     if logs.actions.shape != (steps,):
         problems.append(f"actions must have shape ({steps},) like the contexts, not {logs.actions.shape}")
@@ -105,15 +107,16 @@ def _finite_shapes(logs: "Trajectories") -> list[str]:
     return problems
 
 
-def _real_shapes(logs: "Trajectories") -> list[str]:
+def real_shapes(logs: "Trajectories") -> list[str]:
+    """Of real-valued actions, their log densities and names."""
     problems, steps = [], len(logs.contexts)
-    if logs.actions.ndim != 2 or len(logs.actions) != steps or logs.actions.shape[1] == 0:
+    if len(logs.actions) != steps or logs.actions.shape[1] == 0:
         return [f"actions must have shape ({steps}, columns) like the contexts, not {logs.actions.shape}"]
     if logs.propensities is not None:
         problems.append("propensities belong to actions out of a finite set: give log_densities of real-valued ones")
     if logs.log_densities is not None and logs.log_densities.shape != (steps,):
         problems.append(f"log_densities must have shape ({steps},), not {logs.log_densities.shape}")
-    return problems + _action_name_problems(logs.action_names, logs.n_components)
+    return problems + _action_name_problems(logs.action_names, logs.actions.shape[1])
 
 
 def _action_name_problems(names: Sequence[str | int], count: int) -> list[str]:
@@ -153,7 +156,8 @@ def _value_problems(logs: "Trajectories") -> list[str]:
     return report.problems
 
 
-def _finite_values(logs: "Trajectories", sound: bool) -> list[str]:
+def finite_values(logs: "Trajectories", sound: bool) -> list[str]:
+    """Actions that are none, or forbidden, and propensities that are no probabilities; `sound`: the rest is."""
     report = _Report()
     report(
         (logs.actions < 0) | (logs.actions >= logs.n_actions),
@@ -181,7 +185,8 @@ def _finite_values(logs: "Trajectories", sound: bool) -> list[str]:
     return report.problems
 
 
-def _real_values(logs: "Trajectories") -> list[str]:
+def real_values(logs: "Trajectories") -> list[str]:
+    """Amounts and log densities that are no numbers."""
     report = _Report()
     report(
         _rows_where(_not_finite, logs.actions),
@@ -237,7 +242,7 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
             f"there {clusters} of episodes that stay together: learning needs at least {EPISODES_TO_LEARN}, so add "
             "more, or name smaller ones"
         )
-    problems += _action_problems(logs)
+    problems += logs.action_space.learning_problems(logs)
     if logs.n_features == 0:
         problems.append(NO_CONTEXT)
     if merged:
@@ -266,17 +271,9 @@ def _constant_features(logs: "Trajectories", but: Set[str]) -> list[str]:
     return [name for name in logs.feature_names if name in constant]
 
 
-def _action_problems(logs: "Trajectories") -> list[str]:
-    """Actions among which there is nothing to choose."""
-
-    problems = []
-    if logs.is_real:
-        equal = np.flatnonzero(logs.actions.min(axis=0) == logs.actions.max(axis=0))
-        if len(equal):
-            names = quoted([str(logs.action_names[column]) for column in equal])
-            problems.append(f"action {names} is the same in every row ({logs.n_steps}): leave out what never changes")
-        return problems
-    taken = np.flatnonzero(np.bincount(logs.actions))
+def too_few_choices(logs: "Trajectories") -> list[str]:
+    """One action alone, or as many as rows: there is nothing to choose."""
+    problems, taken = [], np.flatnonzero(np.bincount(logs.actions))
     if len(taken) == 1:
         problems.append(
             f"the action is the same in every row ({logs.n_steps}): learning needs at least two actions in the log"
@@ -287,3 +284,12 @@ def _action_problems(logs: "Trajectories") -> list[str]:
             "continuous dose into levels first"
         )
     return problems
+
+
+def constant_amounts(logs: "Trajectories") -> list[str]:
+    """Columns of amounts that never change."""
+    equal = np.flatnonzero(logs.actions.min(axis=0) == logs.actions.max(axis=0))
+    if not len(equal):
+        return []
+    names = quoted([str(logs.action_names[column]) for column in equal])
+    return [f"action {names} is the same in every row ({logs.n_steps}): leave out what never changes"]

@@ -77,8 +77,11 @@ class Costs:
         """What each logged decision cost [N]."""
         if self.by_action is None:
             return logs.outcome(self.text)
-        if logs.is_real:
-            raise InputError("costs by action need a finite set of actions, and these are real numbers: name a column")
+        from poela.data.action_space import Finite
+
+        logs.action_space.must_be(
+            Finite, "costs by action need a finite set of actions, and these are real numbers: name a column"
+        )
         amounts = self.of_actions(logs.action_names)
         assert amounts is not None
         costs: FloatArray = amounts[logs.actions]

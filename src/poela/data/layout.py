@@ -1,8 +1,9 @@
 """Which column of a log plays which part."""
 
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.paths import place, regular_file
+from poela.data.action_space import DENSITY as DENSITY
+from poela.data.action_space import PREFIX as PREFIX
+from poela.data.action_space import PROPENSITY, ActionName, ActionSpace, said_space
 from poela.data.decided import not_context
 from poela.data.header import is_header, spelling
 from poela.data.layout_problems import (
@@ -21,7 +25,6 @@ from poela.data.layout_problems import (
     type_problems,
     unrecognised,
 )
-from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
 from poela.data.limits import Forbidden
 from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
 from poela.data.rewards import RewardFormula, columns_paid_in, reward_formula
@@ -29,10 +32,36 @@ from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.action_space import ActionName
     from poela.data.trajectories import Trajectories
 
-PREFIX, DENSITY = "propensity_", "log_density"
+# Values of a layout as people and files give them, in one form.
+
+
+def toml_problem(error: Exception) -> str:
+    """What keeps a file from being TOML, and where, without any of its words."""
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return "it is no text in UTF-8"
+    found = re.search(r"line \d+, column \d+", str(error))
+    where = found.group() if found else "its last line"
+    twice = re.match("Cannot overwrite|Cannot declare|Cannot mutate|Duplicate", str(error))
+    return f"{where} gives a key a second time" if twice else f"{where} is not as it should be"
+
+
+def plain_tuple(values: Any) -> tuple[Any, ...] | None:
+    """One name or several as a tuple of Python's own text and numbers, rather than NumPy's."""
+    if values is None:
+        return None
+    several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    return tuple(value.item() if hasattr(value, "item") else value for value in several)
+
+
+def pairs_of(orders: Any) -> Any:
+    """A mapping from names to orders as pairs, which can be compared and hashed."""
+    if not isinstance(orders, Mapping):
+        return orders
+    return tuple((name, plain_tuple(order)) for name, order in orders.items())
+
+
 CENSORED = "censored"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
@@ -77,7 +106,7 @@ class LogLayout:
     reward: str = "reward"  # column of what came of it, or a formula
     context: tuple[str, ...] | None = None  # columns of what was known; None: all that play no other part
     propensity: str | tuple[str, ...] | None = None  # column, or one for each action; None: not logged
-    actions: "tuple[ActionName, ...] | None" = None  # names, in the order of `propensity`; None: as found
+    actions: tuple[ActionName, ...] | None = None  # names, in the order of `propensity`; None: as found
     cluster: str | None = None  # column of what episodes belong to
     separator: str = ","  # of a CSV file
     decimal: str = "."  # mark of a CSV file
@@ -155,9 +184,9 @@ class LogLayout:
         return CENSORED in self.missing.split(",")
 
     @property
-    def is_real(self) -> bool:
-        """Whether actions are said to be real numbers."""
-        return isinstance(self.action, tuple)
+    def action_space(self) -> ActionSpace:
+        """What is said of actions: real numbers in named columns, or a finite set whose names a table may tell."""
+        return said_space(self.action, self.actions or ())
 
     @property
     def action_columns(self) -> tuple[str, ...]:
@@ -179,7 +208,7 @@ class LogLayout:
     def label_columns(self) -> tuple[str, ...]:
         """The columns whose values are names, however they look."""
         of_schema = [] if self.schema is None else [v.name for v in self.schema.asked if v.categories]
-        labels = () if self.is_real else self.action_columns
+        labels = self.action_space.labels(self.action_columns)
         named = (self.episode, *labels, self.cluster, *self.category, *(name for name, _ in self.ordinal))
         return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
 
@@ -223,13 +252,13 @@ class LogLayout:
             every = tuple(name for name in columns if name.startswith(PREFIX) and name not in features)
             if every and self.actions is not None:
                 every = tuple(f"{PREFIX}{name}" for name in self.actions)
-            propensity = every or ("propensity" if "propensity" in columns else None)
+            propensity = every or (PROPENSITY if PROPENSITY in columns else None)
         density = self.log_density
-        if self.is_real and density is None and DENSITY in columns and DENSITY not in (self.context or ()):
-            density = DENSITY
+        if density is None:
+            density = self.action_space.density_in([name for name in columns if name not in (self.context or ())])
         acted = (*self.action_columns, *(() if density is None else (density,)))
         others = (self.censored, self.end, self.allowed, self.cluster)
-        taken = {*self.key_columns, *acted, *self.reward_columns(columns), *others, "propensity"}
+        taken = {*self.key_columns, *acted, *self.reward_columns(columns), *others, PROPENSITY}
         taken |= {*self.outcome_columns(columns)}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}
@@ -269,7 +298,7 @@ class LogLayout:
         problems = repeated + missing_columns(resolved, columns, by_action=by_action) + clashes(resolved, columns)
         there, used = set(columns), resolved.propensity_columns()
         unused = there - set(used) - set(self.context or ())
-        extra = [name for name in columns if name in unused and (name.startswith(PREFIX) or name == "propensity")]
+        extra = [name for name in columns if name in unused and (name.startswith(PREFIX) or name == PROPENSITY)]
         if self.propensity is None and extra:
             named = [name for name in used if name in there]
             beside = f", beside {quoted(named)}" if named else ""
@@ -289,14 +318,12 @@ class LogLayout:
         ('a', 'b')
         """
         plain = replace(TableSchema.plain(logs.feature_names), episode=self.episode, step=self.step)
-        if logs.actions.ndim == 2:
-            return replace(self, action=tuple(map(str, logs.action_names))).fixed_by(logs.schema or plain, None)
-        return self.fixed_by(logs.schema or plain, logs.action_names)
+        return self.fixed_by(logs.schema or plain, logs.action_space)
 
-    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...] | None") -> "LogLayout":
+    def fixed_by(self, schema: TableSchema, actions: ActionSpace) -> "LogLayout":
         """The same by a schema and actions, such as those of a policy."""
-        keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
-        return replace(self, **keys, context=schema.context, actions=actions, schema=schema)
+        keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step, **actions.as_layout()}
+        return replace(self, **keys, context=schema.context, schema=schema)
 
     def over(self, own: "LogLayout") -> "LogLayout":
         """Another layout, in which what is said here takes the place of what was said there.

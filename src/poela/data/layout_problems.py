@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
-from poela.data.dates import day_of
+from poela.data.formulas import day_of
 from poela.data.limits import Forbidden
 from poela.data.rewards import FORMULA_LIKE, NO_FORMULA
 from poela.data.schema import TableSchema
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
 BY_NUMBER = re.compile(r".*?(\d+)")
-NO_LIMITS = "allowed= and forbid= need a finite set of actions, and these are real numbers: leave them out"
 MISSING = ("refuse", "indicator", "carry-forward")
 
 
@@ -35,10 +34,7 @@ def type_problems(layout: "LogLayout") -> list[str]:
     problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
     if not layout.action_columns or len(set(layout.action_columns)) < len(layout.action_columns):
         problems.append("action= must name a column, or several different ones")
-    if layout.is_real and (layout.actions is not None or layout.propensity is not None):
-        problems.append("actions= and propensity= are of a finite set of actions: of real numbers, name a log_density=")
-    if layout.is_real and (layout.allowed is not None or layout.forbid):
-        problems.append(NO_LIMITS)
+    problems += layout.action_space.layout_problems(layout)
     for name in ("action", "context", "propensity", "category", "side_outcomes", "wide", "forbid"):
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):

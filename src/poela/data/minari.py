@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.core.extras import how_to_install
+from poela.core.registry import how_to_install
 from poela.core.typed import from_plain, to_plain
-from poela.data.array_inputs import array_of
-from poela.data.layout import DENSITY
-from poela.data.mdp_arrays import ended_of
+from poela.data.action_space import DENSITY, PROPENSITY
+from poela.data.mdp_arrays import array_of, ended_of
 from poela.data.minari_files import damaged, refuse_odd_files
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
 
-ONE, EVERY = "propensity", "propensities"  # of the logged action; of every action
+EVERY = "propensities"  # of every action
 NOTES = "poela"  # what Minari has no place for: names, clusters, whether propensities are estimates
 # What Minari and the libraries under it raise on files that are damaged or made up.
 ODD_VALUES = (AssertionError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
@@ -65,7 +64,7 @@ def _read(opened: Any) -> Any:
     contexts = np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes])
     rewards = np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes])
     offsets = np.append(0, np.cumsum(lengths))
-    known = _propensities(episodes, (DENSITY,) if real else (EVERY, ONE))
+    known = _propensities(episodes, (DENSITY,) if real else (EVERY, PROPENSITY))
     names = _names(opened, episodes, None if real else range(start, start + n_actions))
     if real:
         acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
@@ -87,12 +86,11 @@ def to_minari(
     `minari.create_dataset_from_buffers`: author, description, ….
     """
     minari = _minari()
-    from gymnasium.spaces import Box, Discrete
+    from gymnasium.spaces import Box
     from minari.data_collector.episode_buffer import EpisodeBuffer
 
     _refuse_id(dataset_id)
     ended = ended_of(terminated, logs.n_episodes)
-    space = _box_of(logs) if logs.is_real else Discrete(logs.n_actions)
     buffers = []
     for number, (start, stop) in enumerate(zip(logs.offsets[:-1], logs.offsets[1:], strict=True)):
         last = np.arange(start, stop) == stop - 1
@@ -113,7 +111,7 @@ def to_minari(
             dataset_id,
             buffers,
             observation_space=Box(-np.inf, np.inf, (logs.n_features,), np.float32),
-            action_space=space,
+            action_space=logs.action_space.gymnasium(),
             data_format=data_format or ("arrow" if find_spec("h5py") is None else "hdf5"),
             **details,
         )
@@ -168,12 +166,6 @@ def _refuse_id(dataset_id: str) -> None:
         raise InputError(f"{dataset_id!r} is no id of a Minari dataset: write it as group/name-v0") from None
     if get_dataset_path(dataset_id).exists():
         raise InputError(f"there is a Minari dataset {dataset_id!r} already: choose another name or version")
-
-
-def _box_of(logs: Trajectories) -> Any:
-    from gymnasium.spaces import Box
-
-    return Box(-np.inf, np.inf, (logs.n_components,), np.float64)
 
 
 def _actions_of(space: Any) -> tuple[int, int]:
@@ -286,8 +278,7 @@ def _infos(logs: Trajectories, start: int, stop: int) -> dict[str, Any] | None:
     rows = logs.logging_probabilities[start:stop]
     values = np.concatenate([np.full((1, *rows.shape[1:]), np.nan), rows])
     # Minari cannot read flat arrays in the infos of its Arrow files, but lists of numbers.
-    single = DENSITY if logs.is_real else ONE
-    return {single: values.tolist()} if values.ndim == 1 else {EVERY: values}
+    return {logs.action_space.logged_column: values.tolist()} if values.ndim == 1 else {EVERY: values}
 
 
 @dataclass(frozen=True)

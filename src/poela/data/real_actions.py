@@ -40,7 +40,7 @@ def with_noted_actions(layout: LogLayout, source: TableSource) -> LogLayout:
 
 def doses_in(layout: LogLayout, source: TableSource, labels: Labels | None) -> FloatArray | None:
     """The one action column as numbers, by row of the file, where most of its values have decimals."""
-    if labels is None or layout.actions is not None or layout.propensity is not None or layout.is_real:
+    if labels is None or layout.actions is not None or layout.propensity is not None:
         return None
     values = [_number(value, source.decimal or ".") for value in labels.values.to_pylist()]
     numbers = [value for value in values if value is not None]

@@ -192,8 +192,9 @@ def _cut_off(
     if not short.any():
         return table, layout, []
     taken, names = None, ()
-    if not layout.is_real and layout.action_columns[0] in table.column_names:
-        labels = encode(table[layout.action_columns[0]])
+    column = next(iter(layout.action_space.labels(layout.action_columns)), None)
+    if column in table.column_names:
+        labels = encode(table[column])
         taken, names = labels.codes[last], tuple(labels.values.to_pylist())
     before = "" if layout.horizon is None else f" before the horizon of {layout.horizon:g}"
     what = f"{{}} stop{before} without {quoted(str(layout.end))}"

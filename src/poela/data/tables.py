@@ -1,28 +1,27 @@
 """Tables of logged decisions, read into `Trajectories`."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import AnyPolicy
-from poela.data.action_space import ActionName
+from poela.data.action_space import DENSITY, ActionName, Box, Finite
 from poela.data.actions import name_actions
-from poela.data.beside import Beside
+from poela.data.beside import Beside, by_end, hiding, opened_with, with_done
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
-from poela.data.done import by_end, hiding, opened_with, with_done
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
-from poela.data.layout_problems import NO_LIMITS
-from poela.data.limited_rows import lacks_limits, limited_rows
+from poela.data.layout import CENSORED, EPISODE, STEP, LogLayout
+from poela.data.limited_rows import LimitedRows, lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import AnyTable, explain_read_errors
@@ -197,90 +196,89 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     row_problems = RowProblems()
     episodes, order, notes = ordered(source, layout, row_problems)
     notes = (*notes, *own)
-    taken = None if layout.is_real else labels_in(source, layout.action_columns[0], row_problems, is_action=True)
+    labels = layout.action_space.labels(layout.action_columns)
+    taken = labels_in(source, labels[0], row_problems, is_action=True) if labels else None
     doses = doses_in(layout, source, taken)
     if doses is not None:
         layout, said = with_doses(given)  # whose log density is then found by its name
-        notes = (*notes, said)
-    if layout.is_real:
-        return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
-    codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, row_problems)
-    layout, unpaired = paired(layout, names)
-    limited = limited_rows(source, layout, names, row_problems) if names else None
-    if limited is not None and codes is not None:
-        limited.note_broken(codes, names, row_problems)
-        notes = (*notes, *(limited.notes_of_log(codes, names)))
+        layout, notes = layout.resolve(source.names), (*notes, said)
+    acted = READ_ACTIONS[layout.action_space.kind](
+        source, layout, taken if doses is None else doses, order, row_problems
+    )
+    layout, limited = acted.layout, acted.limited
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
-    numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
+    numbers = read_numbers(source, layout, plain, strict_columns(layout), acted.codes, order, row_problems)
     beside = read_outcomes(source, layout, order, row_problems, numbers)
     around: Any = (source, layout, variables, numbers.contexts, order, row_problems, limited)
     contexts = None if order is None or lacks_limits(layout, limited) else contexts_of(*around)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
-    problems += row_problems.sentences() + changing + unpaired
-    if problems or episodes is None or order is None or codes is None or contexts is None:
+    problems += row_problems.sentences() + changing + acted.problems
+    if problems or episodes is None or order is None or acted.actions is None or contexts is None:
         raise bad_log(problems)
     features = contexts.schema.feature_names
+    told = (*source.notes, *notes, *acted.notes, *contexts.notes, *numbers.notes, *beside.notes)
     return Trajectories(
         contexts=freeze(contexts.rows.contexts),
-        actions=freeze(order.place(codes)),
+        actions=acted.actions,
         rewards=freeze(numbers.rewards),
         lost=_lost(beside.lost),
         offsets=order.offsets,
         propensities=None if numbers.propensities is None else freeze(numbers.propensities),
+        log_densities=acted.log_densities,
         feature_names=features,
-        action_names=names,
+        action_names=acted.names,
         episode_ids=episodes.values.to_numpy(zero_copy_only=False),
         clusters=clusters,
-        estimated=_noted(source, ESTIMATED) and all(map(is_usual_name, layout.propensity_columns())),
+        estimated=_noted(source, ESTIMATED) and acted.usual,
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *beside.notes))),
+        notes=tuple(dict.fromkeys(told)),
         outcomes=None if beside.values is None else freeze(beside.values),
         outcome_names=layout.side_outcomes,
     )
 
 
-def _read_real(
-    source: TableSource,
-    layout: LogLayout,
-    doses: FloatArray | None,
-    order: Order | None,
-    episodes: Labels | None,
-    notes: tuple[str, ...],
-    problems: list[str],
-    found: RowProblems,
-) -> Trajectories:
-    """The same where actions are real numbers."""
-    problems += [NO_LIMITS] if layout.allowed is not None or layout.forbid else []
-    layout = layout.resolve(source.names)
+@dataclass(frozen=True, eq=False)
+class _Acted:
+    """What a table says of actions."""
+
+    layout: LogLayout  # by which the rest is read
+    names: tuple[ActionName, ...] = ()
+    actions: NDArray[Any] | None = None  # in their final order; None: they cannot be read
+    codes: IntArray | None = None  # of names, by row of the file
+    log_densities: FloatArray | None = None
+    usual: bool = True  # whether what is known of the logging policy stands in columns that `to_table` writes
+    limited: LimitedRows | None = None
+    notes: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
+
+
+def _named_actions(
+    source: TableSource, layout: LogLayout, taken: Labels | None, order: Order | None, found: RowProblems
+) -> _Acted:
+    """Of a finite set, from labels."""
+    codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
+    layout, unpaired = paired(layout, names)
+    limited = limited_rows(source, layout, names, found) if names else None
+    notes: tuple[str, ...] = ()
+    if limited is not None and codes is not None:
+        limited.note_broken(codes, names, found)
+        notes = limited.notes_of_log(codes, names)
+    actions = None if order is None or codes is None else freeze(order.place(codes))
+    usual = all(map(is_usual_name, layout.propensity_columns()))
+    return _Acted(layout, names, actions, codes, None, usual, limited, notes, unpaired)
+
+
+def _amounts(
+    source: TableSource, layout: LogLayout, doses: FloatArray | None, order: Order | None, found: RowProblems
+) -> _Acted:
+    """Real numbers; `doses` are the one column that was read as labels."""
     done = read_actions(source, layout, doses, order, found)
-    variables = variables_of(source, layout, found)
-    plain = [variable.name for variable in variables if variable.kind == "number"]
-    numbers = read_numbers(source, layout, plain, strict_columns(layout), None, order, found)
-    beside = read_outcomes(source, layout, order, found, numbers)
-    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
-    clusters, changing = _clusters(source, layout, episodes, found)
-    problems += found.sentences() + changing
-    if problems or episodes is None or order is None or done is None or contexts is None:
-        raise bad_log(problems)
-    features = contexts.schema.feature_names
-    return Trajectories(
-        contexts=freeze(contexts.rows.contexts),
-        actions=done.actions,
-        rewards=freeze(numbers.rewards),
-        lost=_lost(beside.lost),
-        offsets=order.offsets,
-        log_densities=done.log_densities,
-        feature_names=features,
-        action_names=layout.action_columns,
-        episode_ids=episodes.values.to_numpy(zero_copy_only=False),
-        clusters=clusters,
-        estimated=_noted(source, ESTIMATED) and layout.log_density == DENSITY,
-        schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *beside.notes))),
-        outcomes=None if beside.values is None else freeze(beside.values),
-        outcome_names=layout.side_outcomes,
-    )
+    actions, densities = (None, None) if done is None else (done.actions, done.log_densities)
+    return _Acted(layout, layout.action_columns, actions, None, densities, layout.log_density == DENSITY)
+
+
+READ_ACTIONS: Mapping[str, Callable[..., _Acted]] = {Finite.kind: _named_actions, Box.kind: _amounts}
 
 
 def ordered(
@@ -331,8 +329,8 @@ def _with_loss(logs: Trajectories, said: tuple[str, ...]) -> Trajectories:
     if logs.lost is None:
         return replace(logs, notes=(*said, *logs.notes)) if said else logs  # which checks all rows again
     last = logs.offsets[1:] - 1
-    taken, names = (None, ()) if logs.is_real else (logs.actions[last], logs.action_names)
-    note = loss_in_words(logs.lost, taken, logs.contexts[last], logs.feature_names, names)
+    taken = logs.action_space.kinds(logs.actions[last])
+    note = loss_in_words(logs.lost, taken, logs.contexts[last], logs.feature_names, logs.action_names)
     return replace(logs, notes=(*said, *logs.notes, f"{note}. Those seen are weighted by the chance of that"))
 
 

@@ -1,22 +1,21 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly, with_sound
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
-from poela.data.action_space import ActionName, ActionSpace
-from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
+from poela.data.action_space import ActionName, ActionSpace, kind_of
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import parts_in_shares
 from poela.data.losses import with_middle
+from poela.data.mdp_arrays import array_of, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from poela.data.mdp_arrays import MDPArrays
 
-MOST_ACTIONS = 100_000
 BY_STEP = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes", "staying")
 
 
@@ -129,20 +127,7 @@ class Trajectories:
 
     def _keep_actions(self, actions: ArrayLike, n_actions: int | None, names: tuple[ActionName, ...]) -> None:
         done = array_of("actions", actions)
-        if done.ndim == 2:
-            width = done.shape[1]
-            usual = ("action",) if width == 1 else tuple(f"action_{place}" for place in range(width))
-            self._keep(actions=numbers("actions", done, np.float64), n_actions=0)
-            self._keep(action_names=tuple(map(str, names)) or usual)
-            return
-        self._keep(actions=numbers("actions", whole(done), np.int64))
-        seen = int(self.actions.max(initial=-1)) + 1
-        known = self.propensities
-        listed = 0 if known is None or known.ndim == 1 else known.shape[1]
-        self._keep(n_actions=count("n_actions", n_actions) or len(names) or listed or seen)
-        if self.n_actions > MOST_ACTIONS:
-            raise InputError(f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, from 0 on, can be read")
-        self._keep(action_names=names or tuple(range(self.n_actions)))
+        self._keep(**kind_of(done).fields(done, n_actions, names, self.propensities))
 
     def _keep(self, **fields: object) -> None:
         for name, value in fields.items():
@@ -150,28 +135,23 @@ class Trajectories:
 
     @property
     def action_space(self) -> ActionSpace:
-        """What can be done."""
-        return ActionSpace(self.action_names, finite=not self.is_real)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether actions are real numbers, rather than one of a finite set."""
-        return self.actions.ndim == 2
+        """What can be done: one of a finite set, or amounts."""
+        return kind_of(self.actions)(self.action_names)
 
     @property
     def n_components(self) -> int:
         """How many columns a real-valued action has."""
-        return int(self.actions.shape[1]) if self.is_real else 0
+        return self.action_space.n_components
 
     @property
     def logging_probabilities(self) -> FloatArray | None:
         """What the logs know of the logging policy: propensities, or log densities."""
-        return self.log_densities if self.is_real else self.propensities
+        known: FloatArray | None = getattr(self, self.action_space.known_in)
+        return known
 
     def with_logging_probabilities(self, known: ArrayLike | None, estimated: bool = False) -> "Trajectories":
         """The same logs with other ones; `estimated` says whether these come from a model."""
-        field = "log_densities" if self.is_real else "propensities"
-        return replace(self, estimated=estimated, **{field: known})  # type: ignore[arg-type]
+        return replace(self, estimated=estimated, **{self.action_space.known_in: known})  # type: ignore[arg-type]
 
     def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
         """The same logs with other propensities."""
@@ -189,13 +169,7 @@ class Trajectories:
     @property
     def log_propensities(self) -> FloatArray:
         """The log of the probability, or of the density, [N] that the logging policy gave to the logged action."""
-        if not self.is_real:
-            return np.asarray(np.log(self.logged_propensities))
-        if self.log_densities is None:
-            raise InputError(
-                "these logs carry no log densities: name their column, or estimate them (GaussianBehavior().annotate)"
-            )
-        return self.log_densities
+        return self.action_space.log_chances(self)
 
     @property
     def all_propensities(self) -> FloatArray | None:
@@ -221,9 +195,9 @@ class Trajectories:
     @property
     def logging_in_words(self) -> str:
         """What is known of the logging policy."""
-        what = "log densities" if self.is_real else "propensities"
         full = (known := self.logging_probabilities) is not None and known.ndim == 2
-        return f"{'no' if known is None else 'estimated' if self.estimated else 'full' if full else 'logged'} {what}"
+        which = "no" if known is None else "estimated" if self.estimated else "full" if full else "logged"
+        return f"{which} {self.action_space.chances}"
 
     def __repr__(self) -> str:
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
@@ -327,10 +301,7 @@ class Trajectories:
             "lost": None if self.lost is None else self.lost[chosen],
             "loggers": None if self.loggers is None else self.loggers[chosen],
         }
-        taken = copy(self)  # without the checks: rows that were sound are sound
-        for name, array in arrays.items():
-            object.__setattr__(taken, name, None if array is None else freeze(array))
-        return taken
+        return with_sound(self, **arrays)  # rows that were sound are sound
 
     def split(self, shares: Sequence[float], seed: int) -> "tuple[Trajectories, ...]":
         """Disjoint random parts of whole episodes and clusters, in about the given shares (which sum to at most 1)."""

@@ -1,14 +1,13 @@
 """Logs as a table that `read_logs` reads back."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from poela.core.errors import InputError
-from poela.data.actions import metadata_of
-from poela.data.layout import CENSORED, DENSITY, PREFIX
+from poela.data.action_space import ACTION_COLUMNS, PREFIX
+from poela.data.layout import CENSORED
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
@@ -22,7 +21,6 @@ CLUSTER = "cluster"
 # the columns of another table became these features.
 CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.schema"
 LOST = b"poela.lost"
-ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
 OUTCOMES = b"poela.outcomes"  # columns of further outcomes
 
 
@@ -30,7 +28,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     """The logs as an Arrow table; `read_logs` reads it back as it was, episodes in the order of their ids."""
     import pyarrow as pa
 
-    done, chances, metadata = _acted(logs)
+    space = logs.action_space
+    done, chances = space.table(logs)
+    metadata = space.metadata
     parts = ["episode", "step", *done, "reward", "propensity", *chances, ""]
     parts += ([] if logs.clusters is None else [CLUSTER]) + ([] if logs.lost is None else [CENSORED])
     if taken := sorted((set(parts) - {"reward"}) & set(logs.outcome_names)):
@@ -62,33 +62,6 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     if logs.schema is not None and not logs.schema.is_plain:
         metadata[FEATURES] = json.dumps(logs.schema.to_json()).encode()
     return pa.table({**columns, **chances}, metadata=metadata)
-
-
-def _acted(logs: "Trajectories") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, bytes]]:
-    """The columns of actions and of their chances, and what is noted of them beside the columns."""
-    import pyarrow as pa
-
-    names = [str(name) for name in logs.action_names]
-    if logs.is_real:
-        taken = {"episode", "step", "reward", DENSITY, CLUSTER, ""} & set(names)
-        if taken:
-            raise InputError(f"actions {quoted(sorted(taken))} have no name or that of another column: rename them")
-        done = {name: np.ascontiguousarray(column) for name, column in zip(names, logs.actions.T, strict=True)}
-        known = {} if logs.log_densities is None else {DENSITY: logs.log_densities}
-        return done, known, noted_action_columns(names)
-    acted = {"action": pa.array(logs.action_names).take(pa.array(logs.actions))}
-    chances: dict[str, Any] = {}
-    if logs.propensities is not None and logs.propensities.ndim == 1:
-        chances["propensity"] = logs.propensities
-    elif logs.propensities is not None:
-        columns = zip(names, logs.propensities.T, strict=True)
-        chances = {f"{PREFIX}{name}": np.ascontiguousarray(column) for name, column in columns}
-    return acted, chances, metadata_of(logs.action_names)
-
-
-def noted_action_columns(names: Sequence[Any]) -> dict[bytes, bytes]:
-    """What is noted beside columns of real-valued actions."""
-    return {ACTION_COLUMNS: json.dumps(list(map(str, names))).encode()}
 
 
 def action_columns_noted(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:

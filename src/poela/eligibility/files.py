@@ -1,13 +1,12 @@
-"""Eligibility rules as stored objects."""
+"""Eligibility rules from files."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from poela.core.errors import InputError
-from poela.core.live import stored_or_live
 from poela.core.policy import Policy
 from poela.core.storage import Stored
 from poela.core.typed import from_plain
@@ -21,58 +20,22 @@ from poela.core.validation import (
     refuse,
 )
 from poela.data.schema import TableSchema
-from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.foreign import OwnRule, OwnScale
+from poela.eligibility.fitted import WHOLE_NUMBERS, FittedEligibility
+from poela.eligibility.foreign import OwnScale
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
 from poela.neighbours.scales import FeatureRange, FeatureScale, names_of_scale
 
-KIND = "eligibility"
-WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
 LIVE = ("allows", "scale")  # which may be objects of this session, and then are parts
 NEWER = ("schema", "search", "reach", "support", "price", "allows")  # which older files do not have
-SAID_IF_SET = ("reach", "support", "price", "allows")  # so that older policies stay the same, and their fingerprints
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
 
-def stored_eligibility(fitted: FittedEligibility) -> Stored:
-    """The settings, the logged contexts where the rule measures distances to them, and the behavior model."""
-    own = _own_parts(fitted)
-    rule = replace(fitted.settings, **dict.fromkeys(own))  # type: ignore[arg-type]
-    settings: dict[str, Any] = {
-        **{name: value for name, value in asdict(rule).items() if name not in SAID_IF_SET or value is not None},
-        "radius": None if rule.radius is None else repr(float(rule.radius)),  # JSON has no infinity
-        "action_names": list(fitted.action_names),
-        "feature_names": list(fitted.feature_names),
-        "holds_logged_contexts": fitted.holds_logged_contexts,
-        "episode_ids": None,  # names of episodes are never written, be it as a policy or within a study
-        **({} if fitted.schema is None else {"schema": fitted.schema.to_json()}),
-    }
-    arrays: dict[str, Any] = {}
-    if rule.measures and fitted.logged is not None:
-        arrays |= {} if fitted.ranges is None else fitted.ranges.arrays
-        arrays |= {name: getattr(fitted.logged, name) for name in ("contexts", *WHOLE_NUMBERS)}
-        arrays |= fitted.logged.scale.arrays if isinstance(fitted.logged.scale, FeatureScale) else {}
-    parts = {name: part.stored() for name, part in own.items()}
-    if fitted.behavior is not None:
-        parts["behavior"] = stored_or_live(fitted.behavior)
-    if fitted.support is not None:
-        parts["support"] = fitted.support.stored()
-    return Stored(KIND, settings, arrays, parts)
-
-
-def _own_parts(fitted: FittedEligibility) -> dict[str, OwnRule | OwnScale]:
-    """What a rule is made of that lives in this process alone."""
-    scale = fitted.logged.scale if fitted.settings.measures and fitted.logged is not None else None
-    parts = {"allows": fitted.settings.allows, "scale": scale}
-    return {name: part for name, part in parts.items() if isinstance(part, OwnRule | OwnScale)}
-
-
 def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) -> FittedEligibility:
-    """The rule that `stored_eligibility` stored."""
+    """The rule that `FittedEligibility.stored` stored; `load_part` makes its parts from theirs."""
     live: dict[str, Any] = {name: load_part(stored.parts[name]) for name in LIVE if name in stored.parts}
     rule = replace(_rule(stored), **live)
     supported = ("support",) if rule.support is not None and "support" in stored.parts else ()

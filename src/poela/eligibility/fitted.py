@@ -1,31 +1,44 @@
 """Eligible actions over training logs: distances, masks, what happens where nothing is eligible, storage."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.log_cache import cached
 from poela.core.policy import LoggedSteps, along_once, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName
 from poela.data.limits import LimitsInContexts
 from poela.data.schema import TableSchema
-from poela.eligibility.checking import checked_contexts, refuse_closed
 from poela.eligibility.eligible import Eligible as Eligible
+from poela.eligibility.eligible import (
+    checked_contexts,
+    largest_squared,
+    nearness_where_stranded,
+    on_metric_scale,
+    refuse_closed,
+    squared_from,
+)
 from poela.eligibility.explanation import Explanation, explain
-from poela.eligibility.fallback import nearness_where_stranded
-from poela.eligibility.foreign import OwnRule
+from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.nearness import Nearness
 from poela.eligibility.support_model import SupportModel
-from poela.neighbours.scales import FeatureRange
+from poela.neighbours.grouped import FEW
+from poela.neighbours.scales import FeatureRange, FeatureScale
+
+if TYPE_CHECKING:
+    from poela.eligibility.rules import Eligibility
+
+KIND = "eligibility"
+WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
+SAID_IF_SET = ("reach", "support", "price", "allows")  # so that older policies stay the same, and their fingerprints
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +46,7 @@ class FittedEligibility:
     """An eligibility rule over training logs; made by `Eligibility(...).fit(train)`.
 
     >>> from poela.data.trajectories import Trajectories
+    >>> from poela.eligibility.rules import Eligibility
     >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
     >>> fitted = Eligibility(radius=0.5).fit(logs)
     >>> fitted.distances([[0.5]])
@@ -41,7 +55,7 @@ class FittedEligibility:
     array([False,  True])
     """
 
-    settings: Eligibility
+    settings: "Eligibility"
     n_actions: int
     action_names: tuple[ActionName, ...]
     feature_names: tuple[str, ...]
@@ -85,6 +99,7 @@ class FittedEligibility:
         """How many contexts with each action were logged within the radius, or the reach of a rule without one [N, A].
 
         >>> from poela.data.trajectories import Trajectories
+        >>> from poela.eligibility.rules import Eligibility
         >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 3])
         >>> Eligibility(radius=0.5).fit(logs).counts([[0.9], [0.4]])
         array([[0., 2.],
@@ -138,20 +153,46 @@ class FittedEligibility:
             probabilities = self.behavior_probabilities(checked)
         if support is None and self.support is not None:
             support = self.support.probabilities(checked)
-        distances = self._distances(checked, numbers) if rule.measures else None
+        nearness = None
+        if rule.measures and self.asks_reach_alone and len(checked) > FEW:
+            nearness = Nearness(None, self._reached(checked), lambda here: self._distances(checked[here], None))
+        elif rule.measures:
+            nearness = Nearness.of(self._distances(checked, numbers))
         refuse_closed(self.limits, checked)
-        return self._resolved(checked, distances, probabilities, support)
+        return self._resolved(checked, nearness, probabilities, support)
 
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
         rule, checked = self.settings, self._checked(logs.contexts, steps_of(logs))
-        probabilities = None
-        distances = self.distances_along(logs) if rule.measures else None
+        probabilities, nearness = None, None
+        if rule.measures and self.asks_reach_alone:
+            nearness = Nearness(None, self._reached_along(logs), lambda here: self._distances(checked[0][here], None))
+        elif rule.measures:
+            nearness = Nearness.of(self.distances_along(logs))
         if rule.asks_behavior:
             probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
         support = None if self.support is None else along_once(self.support, logs)
-        return self._resolved(checked[0], distances, probabilities, support)
+        return self._resolved(checked[0], nearness, probabilities, support)
+
+    @property
+    def asks_reach_alone(self) -> bool:
+        """Whether distances only tell who is unlike anything logged: one near case settles that, whichever it is."""
+        logged = self.logged
+        plain = logged is not None and not logged.same_step and not logged.approximate
+        return plain and self.radius is None and self.reach is not None
+
+    def _reached(self, contexts: Float32Array) -> BoolArray:
+        """Whether any logged context is within the reach [N]."""
+        assert self.logged is not None
+        assert self.reach is not None
+        return self.logged.any_within(contexts, largest_squared(self.reach, self.settings.metric, self.n_features))
+
+    def _reached_along(self, logs: LoggedSteps) -> BoolArray:
+        """The same along logged episodes, done once for each log."""
+        checked, _ = self._checked(logs.contexts, steps_of(logs))
+        source = None if self.logged is None else self.logged.contexts
+        return cached(logs, ("reached", self.settings.measure, self.reach), source, lambda: self._reached(checked))
 
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
@@ -179,7 +220,7 @@ class FittedEligibility:
     def _resolved(
         self,
         checked: Float32Array,
-        distances: FloatArray | None,
+        nearness: Nearness | None,
         probabilities: FloatArray | None,
         support: FloatArray | None,
     ) -> Eligible:
@@ -195,10 +236,10 @@ class FittedEligibility:
         if allowed is not None:
             probable = probable & allowed
         mask: BoolArray = probable.copy()
-        if self.radius is not None and distances is not None:
-            mask &= (distances <= self.radius) & np.isfinite(distances)
-        if self.reach is not None and distances is not None:
-            mask &= (distances <= self.reach).any(axis=1, keepdims=True)
+        if self.radius is not None and nearness is not None:
+            mask &= nearness.within(self.radius)
+        if self.reach is not None and nearness is not None:
+            mask &= nearness.reached_by(self.reach)[:, None]
         stranded: BoolArray = np.asarray(~mask.any(axis=1))
         followed = None
         if rule.fallback == "behavior" and probabilities is not None:
@@ -209,9 +250,10 @@ class FittedEligibility:
         elif stranded.any():
             here = np.flatnonzero(stranded)
             usual = probabilities if support is None else support
-            nearness = nearness_where_stranded(self, checked, distances, usual, probable, here)
-            nearness = nearness if allowed is None else np.where(allowed[here], nearness, np.inf)
-            mask[here] = nearness == nearness.min(axis=1, keepdims=True)
+            distances = None if nearness is None else nearness.at(here)
+            smallest = nearness_where_stranded(self, checked, distances, usual, probable, here)
+            smallest = smallest if allowed is None else np.where(allowed[here], smallest, np.inf)
+            mask[here] = smallest == smallest.min(axis=1, keepdims=True)
         found = Eligible(mask, stranded, self._penalty(support), followed)
         return found if allowed is None else found.within(allowed)
 
@@ -223,6 +265,7 @@ class FittedEligibility:
         """For one context and each action: eligible or why not, and the k nearest logged cases.
 
         >>> from poela.data.trajectories import Trajectories
+        >>> from poela.eligibility.rules import Eligibility
         >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
         >>> print(Eligibility(radius=0.5).fit(logs).explain([0.0]))
         action  eligible  distance  why                           nearest logged cases
@@ -256,16 +299,7 @@ class FittedEligibility:
 
     def stored(self) -> Stored:
         """For a file: the settings, and the logged contexts where the rule measures distances to them."""
-        from poela.eligibility.files import stored_eligibility
-
-        return stored_eligibility(self)
-
-    @classmethod
-    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "FittedEligibility":
-        """From a file; `load_part` makes the behavior model from its part."""
-        from poela.eligibility.files import eligibility_from_stored
-
-        return eligibility_from_stored(stored, load_part)
+        return _stored(self)
 
     def on_metric_scale(self, squared: FloatArray) -> FloatArray:
         """Squared Euclidean distances as the metric expresses them."""
@@ -306,3 +340,36 @@ class FittedEligibility:
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
         return checked_contexts(self, contexts, steps)
+
+
+def _stored(fitted: FittedEligibility) -> Stored:
+    """The settings, the logged contexts where the rule measures distances to them, and the behavior model."""
+    own = _own_parts(fitted)
+    rule = replace(fitted.settings, **dict.fromkeys(own))  # type: ignore[arg-type]
+    settings: dict[str, Any] = {
+        **{name: value for name, value in asdict(rule).items() if name not in SAID_IF_SET or value is not None},
+        "radius": None if rule.radius is None else repr(float(rule.radius)),  # JSON has no infinity
+        "action_names": list(fitted.action_names),
+        "feature_names": list(fitted.feature_names),
+        "holds_logged_contexts": fitted.holds_logged_contexts,
+        "episode_ids": None,  # names of episodes are never written, be it as a policy or within a study
+        **({} if fitted.schema is None else {"schema": fitted.schema.to_json()}),
+    }
+    arrays: dict[str, Any] = {}
+    if rule.measures and fitted.logged is not None:
+        arrays |= {} if fitted.ranges is None else fitted.ranges.arrays
+        arrays |= {name: getattr(fitted.logged, name) for name in ("contexts", *WHOLE_NUMBERS)}
+        arrays |= fitted.logged.scale.arrays if isinstance(fitted.logged.scale, FeatureScale) else {}
+    parts = {name: part.stored() for name, part in own.items()}
+    if fitted.behavior is not None:
+        parts["behavior"] = stored_or_live(fitted.behavior)
+    if fitted.support is not None:
+        parts["support"] = fitted.support.stored()
+    return Stored(KIND, settings, arrays, parts)
+
+
+def _own_parts(fitted: FittedEligibility) -> dict[str, OwnRule | OwnScale]:
+    """What a rule is made of that lives in this process alone."""
+    scale = fitted.logged.scale if fitted.settings.measures and fitted.logged is not None else None
+    parts = {"allows": fitted.settings.allows, "scale": scale}
+    return {name: part for name, part in parts.items() if isinstance(part, OwnRule | OwnScale)}

@@ -14,18 +14,6 @@ from poela.core.live import stored_live
 from poela.core.references import description
 from poela.core.storage import Stored
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import AnyRule, Eligibility
-
-
-def as_rule(rule: AnyRule | None) -> Eligibility:
-    """Any rule as one of ours: a function or an object as one that asks nothing else; None bars nothing.
-
-    >>> as_rule(None) == Eligibility()
-    True
-    """
-    if rule is None:
-        return Eligibility()
-    return rule if isinstance(rule, Eligibility) else Eligibility(allows=rule)
 
 
 class OwnRule:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,14 +11,18 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, rea
 from poela.core.log_cache import cached
 from poela.data.trajectories import Trajectories
 from poela.eligibility.foreign import OwnScale
-from poela.eligibility.rules import Eligibility
 from poela.neighbours.approximate import ApproximateNeighbours
 from poela.neighbours.grouped import FEW, NearestOfGroups
+from poela.neighbours.quantised import MakeProducts
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import TREE_FEATURES, Neighbours
 
+if TYPE_CHECKING:
+    from poela.eligibility.rules import Eligibility
+
 COVER_BLOCK = 512
 MOST_SAMPLED = 20_000  # logged contexts that a sample has
+FIRST_ASKED, ASKED_AT_ONCE = 256, 1 << 16  # logged contexts that anyone's distance is asked to first; and rows at once
 ROWS_AT_ONCE = 1 << 18  # logged contexts that are made ready for an exact search at once
 
 
@@ -36,7 +41,7 @@ class LoggedContexts:
     approximate: bool = False  # distances are to a near context, which may not be the nearest
 
     @classmethod
-    def of(cls, train: Trajectories, scale: FeatureScale | OwnScale, rule: Eligibility) -> "LoggedContexts":
+    def of(cls, train: Trajectories, scale: FeatureScale | OwnScale, rule: "Eligibility") -> "LoggedContexts":
         """The contexts of the training log: all of them, or a sample if the rule says so."""
         rows, contexts = np.arange(train.n_steps), train.contexts
         if rule.search == "sample" and train.n_steps > MOST_SAMPLED:
@@ -78,6 +83,39 @@ class LoggedContexts:
                 result[here] = index.squared_distances(contexts[here])
         return result
 
+    def any_within(self, contexts: Float32Array, squared: float) -> BoolArray:
+        """Whether any logged context, of whatever action and step, is at a squared distance of at most this [N].
+
+        Nearly every context has such cases among a few of the log, and others are asked only for those that have not.
+
+        >>> rule = Eligibility(reach=1.0)
+        >>> logs = Trajectories([[0.0], [8.0]], [0, 1], [0.0, 0.0], [0, 1, 2])
+        >>> logged = LoggedContexts.of(logs, FeatureScale.of(rule, logs.contexts), rule)
+        >>> logged.any_within(np.array([[0.5], [4.0], [9.0]], np.float32), 1.0)
+        array([ True, False,  True])
+        """
+        found = np.zeros(len(contexts), np.bool_)
+        for search in self._ever_more():
+            left = np.flatnonzero(~found)
+            for start in range(0, len(left), ASKED_AT_ONCE):
+                rows = left[start : start + ASKED_AT_ONCE]
+                found[rows] = search.nearest(self.features(contexts[rows]))[1] <= squared
+        return found
+
+    def _ever_more(self) -> Iterator[Neighbours]:
+        """Some of the contexts, spread over the log, then the contexts of each action."""
+        if len(self.contexts) > FIRST_ASKED:
+            yield self._first
+        for action in range(self.n_actions):
+            search = self._search(action, -1)
+            if search is not None:
+                yield search[1]
+
+    @cached_property
+    def _first(self) -> Neighbours:
+        rows = np.linspace(0, len(self.contexts) - 1, FIRST_ASKED).astype(np.int64)
+        return Neighbours(self.features(self.contexts[rows]))
+
     def _together(self, contexts: Float32Array) -> FloatArray | None:
         """The same for a few contexts, by one product for all actions; None where that is not the way."""
         if self._of_groups is None or not len(contexts):
@@ -92,6 +130,11 @@ class LoggedContexts:
         result = np.full((len(contexts), self.n_actions), np.inf)
         result[:, logged] = squared
         return result
+
+    def in_bytes(self, make: MakeProducts) -> None:
+        """Look for what is near a few contexts in eight bits a number first; distances stay the same."""
+        if self._of_groups is not None and not self.same_step and not self.approximate:
+            self._of_groups[1].in_bytes(make)
 
     @cached_property
     def _of_groups(self) -> tuple[list[int], NearestOfGroups] | None:

@@ -4,28 +4,63 @@ The distances are those from training contexts to the nearest context with each 
 clusters of them. At the radius q50, half of all pairs of context and action have a precedent, within the radius, there.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
+from poela.core.typed import Check
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility, quantile_of
 from poela.neighbours.scales import FeatureScale
+
+if TYPE_CHECKING:
+    from poela.eligibility.rules import Eligibility
 
 FOLDS = 5
 ROOM = 1.5  # new cases may be so much farther from their nearest than logged ones are, as Euclidean distances
 MOST_CONTEXTS = 5000  # asked in each fold; quantiles of more are no different
 
 
-def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
+def quantile_of(radius: float | str) -> float | None:
+    """The share that a radius such as "q50" asks for; None where it is none.
+
+    >>> quantile_of("q50"), quantile_of(0.1)
+    (0.5, None)
+    """
+    if not isinstance(radius, str) or not re.fullmatch(r"q[0-9]{1,3}(\.[0-9]{1,9})?", radius):
+        return None
+    share = float(radius[1:]) / 100
+    return share if share <= 1 else None
+
+
+def _radius_problem(radius: Any) -> str | None:
+    number = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool)
+    if (number and (0 <= radius < 1e308 or radius == np.inf)) or quantile_of(radius) is not None:
+        return None
+    return "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
+
+
+def _reach_problem(reach: Any) -> str | None:
+    if reach == "auto" or (quantile_of(reach) is None and _radius_problem(reach) is None and reach < np.inf):
+        return None
+    return "it must be a number, at least 0, or 'auto'"
+
+
+RadiusSetting = Annotated[float | str, Check(_radius_problem)]
+ReachSetting = Annotated[float | str, Check(_reach_problem)]
+
+
+def with_numeric_radius(rule: "Eligibility", train: Trajectories) -> "Eligibility":
     """The rule with a quantile replaced by the distance that it is on these training logs.
 
     >>> logs = Trajectories([[0.0], [2.0], [3.0]], [0, 1, 0], [0, 0, 0], [0, 2, 3])
+    >>> from poela.eligibility.rules import Eligibility
     >>> with_numeric_radius(Eligibility(radius="q100"), logs).radius
     9.0
     """
@@ -37,10 +72,11 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
     return replace(rule, radius=float(np.quantile(action_distances(train, rule), share)))
 
 
-def with_numeric_reach(rule: Eligibility, train: Trajectories) -> Eligibility:
+def with_numeric_reach(rule: "Eligibility", train: Trajectories) -> "Eligibility":
     """The rule with the reach "auto" replaced by the distance that it is on these training logs.
 
     >>> logs = Trajectories([[0.0], [2.0], [3.0]], [0, 1, 0], [0, 0, 0], [0, 1, 2, 3])
+    >>> from poela.eligibility.rules import Eligibility
     >>> with_numeric_reach(Eligibility(reach="auto", metric="euclidean"), logs).reach
     3.0
     """
@@ -67,12 +103,12 @@ def distances_to_others(
     return np.concatenate(found)
 
 
-def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
+def action_distances(train: Trajectories, rule: "Eligibility") -> FloatArray:
     """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
     return np.sort(_finite(_to_others(train, rule).ravel(), "so a radius cannot be a quantile"))
 
 
-def _to_others(train: Trajectories, rule: Eligibility) -> FloatArray:
+def _to_others(train: Trajectories, rule: "Eligibility") -> FloatArray:
     """The distances [N, A] themselves, for some training contexts; worked out once for each log."""
     measure = rule.measure if rule.search == "sample" else replace(rule.measure, search="exact")
 

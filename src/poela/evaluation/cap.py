@@ -16,11 +16,10 @@ from poela.core.ragged import running_sums, step_numbers
 from poela.core.readable import readable, share_in_words
 from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounded import bounded_ends
-from poela.evaluation.bounds import Bounds, in_clusters
-from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import safe_shift
+from poela.stats.bounds import Bounds, bounded_ends, in_clusters
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.weights import safe_shift
 
 WHAT = "a share above 0.5 and below 1 (0.99), or two values, the lowest return that counts and then the highest"
 UNSURE = 0.01  # for each of the two shares beyond a cap that decide what it may hide
@@ -177,7 +176,7 @@ def beyond_cap(cap: Cap, returns: FloatArray, evidence: Evidence, bounds: Bounds
     """What lies beyond a cap of returns [n], for a policy with this evidence; `bounds` is what is known of returns.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0]] * 4, [0] * 4, [-9.0, 0.5, 0.5, 3.0], np.arange(5))
     >>> evidence = Evidence(LogWeights(np.log([1.0, 1.0, 1.0, 3.0]), logs.offsets), logs)
     >>> found = beyond_cap(Cap(0.0, 1.0), logs.returns(), evidence)

@@ -22,9 +22,9 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.ragged import episode_sums, returns_to_go, step_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, seen_factors
+from poela.stats.contributions import Contributions
+from poela.stats.gain import least_value, seen_factors
 
 
 def mean_to_come(train: Trajectories, steps: IntArray, discount: float) -> FloatArray:
@@ -49,7 +49,7 @@ def controls(evidence: Evidence, to_come: FloatArray) -> FloatArray:
 
     >>> from poela.data.trajectories import Trajectories
     >>> from poela.evaluation.evidence import ModelValues
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0]], [0], [3.0], [0, 1], propensities=[[0.5, 0.5]])
     >>> given = ModelValues(taken=np.array([2.0]), expected=np.array([1.8]), logged=np.array([1.5]))
     >>> evidence = Evidence(LogWeights(np.log([1.6]), logs.offsets), logs, values=given)
@@ -110,7 +110,7 @@ class Controlled:
         """The gain as one estimate.
 
         >>> from poela.data.trajectories import Trajectories
-        >>> from poela.evaluation.weights import LogWeights
+        >>> from poela.stats.weights import LogWeights
         >>> logs = Trajectories([[0.0]] * 2, [0] * 2, [1.0, 3.0], [0, 1, 2])
         >>> evidence = Evidence(LogWeights(np.zeros(2), logs.offsets), logs)
         >>> controlled = Controlled(np.array([1.0, 2.0]), np.array([4.0, 0.0]), np.full(2, 0.5), estimated=False)

@@ -10,9 +10,9 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.weights import LogWeights
+from poela.stats.contributions import Contributions
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights
 
 if TYPE_CHECKING:
     from poela.evaluation.controlled import Controlled

@@ -9,8 +9,8 @@ from poela.core.options import CHOOSING, TRYING, Option, numbers_in
 from poela.core.typed import Discount, Level
 
 if TYPE_CHECKING:
-    from poela.evaluation.bounds import Bounds
     from poela.evaluation.cap import Cap
+    from poela.stats.bounds import Bounds
 
 
 def bounds_in(returns: str) -> "Bounds":
@@ -19,7 +19,7 @@ def bounds_in(returns: str) -> "Bounds":
     >>> bounds_in("0,1")
     Bounds(lowest_return=0.0, highest_return=1.0, largest_weight=None)
     """
-    from poela.evaluation.bounds import Bounds
+    from poela.stats.bounds import Bounds
 
     numbers = numbers_in("--returns", returns)
     if len(numbers) != 2 or not all(map(isfinite, numbers)) or numbers[0] > numbers[1]:

@@ -1,5 +1,6 @@
 """How much of what a policy does was never done in like cases: what weights of logged episodes cannot show."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,12 +9,14 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, running_sums
+from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges, dose_support
+from poela.eligibility.boxes import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounds import Bounds
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights
 
 # A judge's model and a rule's draw the edge of a hole a little differently: beyond half of the limit is surely outside.
 SURELY = 0.5
@@ -43,20 +46,6 @@ class LoggedSupport:
         return self.ranges.shares(policy, logs.contexts, np.asarray(self.outside.any(axis=0)))
 
 
-@dataclass(frozen=True)
-class OutsideSupport:
-    """How much of a policy lies outside support.
-
-    `missing` is the probability that an episode takes a doubtful pair that is never taken, as far as weights can tell:
-    what it does there, less the weight of those who did. It is unbiased where propensities are known.
-    """
-
-    decisions: float  # the share of its decisions
-    episodes: float  # the share of episodes with any such decision
-    missing: float = 0.0
-    missing_error: float = 0.0
-
-
 def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | None:
     """The support along these logs: by the propensities of all actions, else by a model that is cross-fitted on them.
 
@@ -68,9 +57,11 @@ def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | 
     array([[False,  True],
            [False, False]])
     """
-    if logs.is_real:
-        return cached(logs, "support along", None, lambda: _support_of_doses(logs))
-    if logs.is_real or logs.n_actions < 2:
+    return SUPPORT[logs.action_space.kind](logs, behavior)
+
+
+def _support_of_choices(logs: Trajectories, behavior: Any) -> LoggedSupport | None:
+    if logs.n_actions < 2:
         return None
     if has_holes(logs) is not None:
         return support_along(logs, None)
@@ -82,12 +73,22 @@ def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | 
     )
 
 
-def _support_of_doses(logs: Trajectories) -> LoggedSupport | None:
-    found = dose_support(logs, USUAL_SUPPORT, SURELY)
-    if found is None:
-        return None
-    ranges, outside = found
-    return LoggedSupport(outside, np.zeros_like(outside), exact=False, ranges=ranges)
+def _support_of_doses(logs: Trajectories, behavior: Any) -> LoggedSupport | None:
+    def look() -> LoggedSupport | None:
+        found = dose_support(logs, USUAL_SUPPORT, SURELY)
+        if found is None:
+            return None
+        ranges, outside = found
+        # Weights cannot tell more of amounts than their mean does: nothing is in doubt.
+        return LoggedSupport(outside, np.zeros_like(outside), exact=False, ranges=ranges)
+
+    return cached(logs, "support along", None, look)
+
+
+SUPPORT: Mapping[str, Callable[[Trajectories, Any], LoggedSupport | None]] = {
+    Finite.kind: _support_of_choices,
+    Box.kind: _support_of_doses,
+}
 
 
 def support_along(logs: Trajectories, support: Support | None) -> LoggedSupport | None:
@@ -151,7 +152,7 @@ def outside_support(
     there = np.minimum(np.where(support.outside, probabilities, 0.0).sum(axis=1), 1.0)  # [N]
     with np.errstate(divide="ignore"):
         staying = np.exp(episode_sums(np.log(np.maximum(1.0 - there, 0.0)), logs.offsets))
-    if logs.is_real:  # weights cannot tell more of amounts than their mean does
+    if not support.doubtful.any():
         return OutsideSupport(float(there.mean()), float(1.0 - staying.mean()))
     in_doubt = np.where(support.doubtful, probabilities, 0.0).sum(axis=1)
     taken = support.doubtful[np.arange(logs.n_steps), logs.actions]

@@ -14,17 +14,18 @@ of them show how far the estimate at hand may be off.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray, with_sound
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import LogWeights, effective_sample_size
+from poela.stats.bounds import in_clusters
+from poela.stats.contributions import Contributions
+from poela.stats.weights import LogWeights, effective_share
 
 STRETCHES = 4  # of steps that stay together
 # Recombined episodes for each logged one: enough to show the tail, few enough to stay in the processor's cache.
@@ -33,6 +34,7 @@ _MANY = 120_000
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
+_ONE_STEP = Trajectories([[0.0]], [0], [0.0], [0, 1])
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
@@ -48,10 +50,7 @@ class Pool:
     def contributions(self, estimator: Callable[[Evidence], Contributions], truncation: float) -> Contributions:
         """What an estimator of whole episodes makes of them."""
         steps = np.arange(len(self.returns) + 1)
-        logs = Trajectories(
-            np.zeros((len(self.returns), 1)), np.zeros(len(self.returns), np.int64), self.returns, steps
-        )
-        evidence = Evidence(LogWeights(self.log_weights, steps), logs, truncation=truncation)
+        evidence = Evidence(LogWeights(self.log_weights, steps), _returns_alone(self.returns), truncation=truncation)
         return in_clusters(estimator(evidence), self.clusters)
 
     def expected_ess(self, n_units: int, truncation: float) -> float:
@@ -61,18 +60,13 @@ class Pool:
         return share * n_units
 
 
-def effective_share(log_weights: FloatArray, clusters: IntArray | None = None) -> float:
-    """The effective sample size as a share of all episodes, or of all clusters by the weight that each holds.
-
-    >>> effective_share(np.log([1.0, 1.0, 2.0, 2.0]), clusters=np.array([0, 0, 0, 1]))
-    0.9
-    """
-    if clusters is None:
-        return effective_sample_size(log_weights) / len(log_weights)
-    if log_weights.max() == -np.inf:
-        return 0.0
-    sums = np.bincount(clusters, np.exp(log_weights - log_weights.max()))
-    return float(sums.sum() ** 2 / np.square(sums).sum() / len(sums))
+def _returns_alone(returns: FloatArray) -> Trajectories:
+    """Single steps that earned these returns [m], which are some that logged episodes have had."""
+    n = len(returns)
+    contexts, rewards = np.zeros((n, 1), np.float32), np.array(returns)
+    actions, offsets, ids = np.zeros(n, np.int64), np.arange(n + 1), np.arange(n)
+    how: Any = {"contexts": contexts, "actions": actions, "rewards": rewards, "offsets": offsets, "episode_ids": ids}
+    return with_sound(_ONE_STEP, **how)
 
 
 class Recombined:

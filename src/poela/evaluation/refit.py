@@ -12,10 +12,10 @@ from poela.core.interruption import safe_point
 from poela.core.ragged import rows_of_episodes
 from poela.data.action_space import finite_actions
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bootstrap import Resampled
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import weights_of
+from poela.stats.bootstrap import Resampled
+from poela.stats.contributions import Contributions
 
 MOST_REFITS = 200  # fits are far slower than draws, and quantiles of as many are steady enough
 

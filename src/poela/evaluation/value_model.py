@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from poela.behavior.staying import repeats
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray, first_bad
 from poela.core.errors import InputError
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
@@ -18,7 +19,42 @@ from poela.regression.backward_induction import MOST_PREPARED, BackwardInduction
 from poela.regression.ridge import rows_at_once
 from poela.regression.step_regression import Regressor
 
+# Values along logs of a Q model that the caller gives.
+
+
+@runtime_checkable
+class QValues(Protocol):
+    """Any model of Q: the value of each action at each logged step."""
+
+    def q(self, trajectories: Trajectories) -> FloatArray:
+        """[N, A]."""
+
+
+def given_values(model: Any, probabilities: FloatArray, logs: Trajectories) -> ModelValues:
+    """The caller's model under the target policy, after checking what it gives.
+
+    >>> class Zero:
+    ...     def q(self, trajectories):
+    ...         return np.zeros((trajectories.n_steps, trajectories.n_actions))
+    >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
+    >>> given_values(Zero(), np.full((2, 2), 0.5), logs).expected
+    array([0., 0.])
+    """
+    if not isinstance(model, QValues):
+        raise InputError(f"{type(model).__name__} is no Q model: it has no method q(trajectories)")
+    q = np.asarray(model.q(logs), np.float64)
+    if q.shape != (logs.n_steps, logs.n_actions):
+        raise InputError(f"the Q model gives shape {q.shape} where the logs need {(logs.n_steps, logs.n_actions)}")
+    if not np.isfinite(q).all():
+        count, first = first_bad(~np.isfinite(q))
+        raise InputError(f"{count} rows of the Q model are NaN or infinite, first at step {first} of the flat log")
+    return ModelValues.under(probabilities, q, logs.actions)
+
+
 FOLDS = 5
+# Logs of more single decisions are valued once, whatever the policy: nothing follows that a policy could change. Their
+# regressions are fitted on so many episodes at most, drawn at random: any values are unbiased, more are hardly better.
+MANY_SINGLE, MOST_FITTED = 25_000, 100_000
 MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves
 
 
@@ -63,6 +99,9 @@ class ValueModel:
         fold_of = (
             fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
         )
+        self._single = is_single(logs, beside)
+        if self._single and beside is not None:
+            beside = beside.take(_some_of(np.arange(beside.n_episodes), seed))
         self._logs = logs if beside is None else joined(beside, logs)
         self._own_rows = slice(self._logs.n_steps - logs.n_steps, None)
         self._horizon = int(logs.lengths.max())
@@ -81,7 +120,9 @@ class ValueModel:
         counts = np.ones(len(fold_of), np.int64) if seen_weights is None else repeats(np.exp(seen_weights), seed)
         self._folds = []
         for fold in range(folds):
-            fitted_on = np.repeat(np.flatnonzero(fold_of != fold), counts[fold_of != fold])
+            others = np.flatnonzero(fold_of != fold)
+            others = _some_of(others, seed) if self._single else others
+            fitted_on = np.repeat(others, counts[others])
             induction = BackwardInduction(seen, held=True, episodes=fitted_on, **how)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
             self._folds.append(_Fold(induction, induction.elsewhere(valued)))
@@ -92,8 +133,11 @@ class ValueModel:
     def values(self, probabilities: Sequence[FloatArray] | FloatArray) -> list[ModelValues]:
         """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs.
 
-        They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
+        Of many single decisions (`is_single`) they are those along the logs alone. Values know how well they were
+        fitted (see `squared_weights`) where the regressions are ridges.
         """
+        if self._single:
+            return self._of_single(probabilities)
         columns = _columns_last(probabilities, self._by_step)
         taken, mean, logged = np.empty((3, self._logs.n_steps, len(probabilities)))
         following = expected(columns)
@@ -120,6 +164,33 @@ class ValueModel:
             for column in range(len(probabilities))
         ]
 
+    def _of_single(self, probabilities: Sequence[FloatArray] | FloatArray) -> list[ModelValues]:
+        """The same of single decisions, whose Q no policy changes."""
+        q, actions = self._q_of_single, self._logs.actions[self._own_rows]
+        taken = q[actions, np.arange(len(actions))]
+        logged = np.einsum("an,an->n", self._logging[:, self._own_rows, 0], q)
+        squares = None
+        if self._regressor == "ridge":
+            columns = _columns_last(probabilities, np.arange(len(actions)))
+            squares = self._squared_weights(columns, self._own_rows.start)
+        return [
+            ModelValues(taken, np.einsum("na,an->n", own, q), None if squares is None else squares[column], logged)
+            for column, own in enumerate(probabilities)
+        ]
+
+    @cached_property
+    def _q_of_single(self) -> FloatArray:
+        """Q [A, n] of single decisions along the logs."""
+        found = np.empty((self._logs.n_actions, self._logs.n_steps - self._own_rows.start))
+
+        def nothing(rows: IntArray, q: FloatArray) -> FloatArray:
+            return np.zeros((len(rows), 1))
+
+        for fold in self._folds:
+            for rows, q in fold.induction.valued(fold.valued, nothing):
+                found[:, rows - self._own_rows.start] = q[:, :, 0]
+        return found
+
     def squared_weights(self, probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
         """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.
 
@@ -131,10 +202,14 @@ class ValueModel:
         """
         if self._regressor != "ridge":
             raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
+        if self._single:
+            return self._squared_weights(
+                _columns_last(probabilities, np.arange(len(probabilities[0]))), self._own_rows.start
+            )
         return self._squared_weights(_columns_last(probabilities, self._by_step))
 
-    def _squared_weights(self, columns: FloatArray) -> FloatArray:
-        """The same from probabilities [A, N, P], step by step."""
+    def _squared_weights(self, columns: FloatArray, first: int = 0) -> FloatArray:
+        """The same from probabilities [A, N, P], step by step, of the rows from the `first` one on."""
         induction, n_policies = self._folds[0].induction, columns.shape[2]
         squares = np.zeros((int(self._logs.step_numbers.max()) + 1, n_policies))
         rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
@@ -143,7 +218,7 @@ class ValueModel:
             features = induction.regression(step).features(self._contexts[rows])
             wanted = np.zeros((len(columns), features.width, n_policies))
             for some, block in features.blocks():
-                wanted += block.T @ (weights[some] * columns[:, self._place[rows[some]]])
+                wanted += block.T @ (weights[some] * columns[:, self._place[rows[some]] - first])
             weights = induction.weights(step, wanted)
             squares[step] = np.square(weights).sum(axis=0)
             fitted, going_on = induction.going_on(step)
@@ -168,6 +243,25 @@ def state_values(logs: Trajectories, beside: Trajectories, discount: float = 1.0
     model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)
     (values,) = model.values([np.ones((logs.n_steps + beside.n_steps, 1))])
     return values
+
+
+def is_single(logs: Trajectories, beside: Trajectories | None) -> bool:
+    """Whether a model of these values asks for probabilities along the logs alone: of many single decisions.
+
+    >>> many = Trajectories(np.zeros((30_000, 1)), np.zeros(30_000), np.zeros(30_000), np.arange(30_001))
+    >>> is_single(many, None), is_single(many.take(np.arange(100)), None)
+    (True, False)
+    """
+    every = [logs] if beside is None else [logs, beside]
+    steps = sum(one.n_steps for one in every)
+    return steps > MANY_SINGLE and steps == sum(one.n_episodes for one in every)
+
+
+def _some_of(episodes: IntArray, seed: int) -> IntArray:
+    """These, or as many of them as regressions of single decisions are fitted on."""
+    if len(episodes) <= MOST_FITTED:
+        return episodes
+    return np.sort(np.random.default_rng((seed, 4)).permutation(episodes)[:MOST_FITTED])
 
 
 def _columns_last(probabilities: Sequence[FloatArray] | FloatArray, order: IntArray) -> FloatArray:

@@ -1,73 +1,21 @@
-"""Importance weights in log space: ratios of target to logging probability, step by step, of ragged episodes."""
+"""The log weights of policies along logs: what a policy says there, checked, over what the logging policy said."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import FloatArray, IntArray, first_bad, readonly
-from poela.core.density import DensityPolicy
+from poela.core.arrays import FloatArray, first_bad
 from poela.core.errors import InputError
-from poela.core.policy import Policy, as_policy, log_prob_of
-from poela.core.ragged import episode_sums, running_sums
+from poela.core.policy import Policy, as_density_policy, as_policy, log_prob_of
+from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
+from poela.stats.weights import LogWeights
 
 # Policies may compute in single precision; rows further from 1 than this are mistakes.
 ROW_SUM_TOLERANCE = 1e-5
-# Weights within exp(±300) keep finite squares and sums in double precision, so only others are rescaled.
-SAFE_LOG_RANGE = 300.0
 GREEDY = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class LogWeights:
-    """Log ratios [N] of target to logging probability of the logged actions; −inf where the target never acts so.
-
-    >>> weights = LogWeights(np.log([2.0, 0.5, 3.0]), np.array([0, 2, 3]))
-    >>> np.exp(weights.episodes)
-    array([1., 3.])
-    >>> np.exp(weights.truncated(2.0))
-    array([1., 2.])
-    """
-
-    log_ratios: FloatArray  # [N]
-    offsets: IntArray  # [n + 1]
-
-    def __init__(self, log_ratios: ArrayLike, offsets: ArrayLike) -> None:
-        object.__setattr__(self, "log_ratios", readonly(log_ratios, np.float64))
-        object.__setattr__(self, "offsets", readonly(offsets, np.int64))
-        problems = self._problems()
-        if problems:
-            raise InputError(problems)
-
-    def _problems(self) -> list[str]:
-        steps = len(self.log_ratios)
-        if self.offsets[0] != 0 or self.offsets[-1] != steps or (np.diff(self.offsets) <= 0).any():
-            return [f"offsets must increase from 0 to the number of log ratios, {steps}"]
-        bad = np.isnan(self.log_ratios) | (self.log_ratios == np.inf)
-        if bad.any():
-            count, first = first_bad(bad)
-            return [f"{count} log ratios are NaN or +infinity, first at step {first}: check the probabilities"]
-        return []
-
-    @property
-    def n_episodes(self) -> int:
-        """How many episodes."""
-        return len(self.offsets) - 1
-
-    @property
-    def episodes(self) -> FloatArray:
-        """The log weight [n] of each whole episode."""
-        return episode_sums(self.log_ratios, self.offsets)
-
-    @property
-    def running(self) -> FloatArray:
-        """The log weight [N] of each episode up to and including each step."""
-        return running_sums(self.log_ratios, self.offsets)
-
-    def truncated(self, truncation: float) -> FloatArray:
-        """The log weight [n] of each episode, at most log(truncation)."""
-        return np.minimum(self.episodes, np.log(truncation))
 
 
 def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
@@ -86,8 +34,15 @@ def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
 
 def log_probs(policy: object, logs: Trajectories) -> FloatArray:
     """The log probabilities or densities [N] with which a policy takes the logged actions, checked."""
-    if logs.is_real:
-        return densities_along(policy, logs)
+    return FOLLOWED[logs.action_space.kind].log_probs(policy, logs)
+
+
+def rows_along(policy: object, logs: Trajectories) -> FloatArray | None:
+    """The policy's probabilities [N, A] along the logs, checked; None where actions are amounts, which have no rows."""
+    return FOLLOWED[logs.action_space.kind].rows(policy, logs)
+
+
+def _log_probabilities_along(policy: object, logs: Trajectories) -> FloatArray:
     own = getattr(policy, "log_prob", None)
     if own is None or isinstance(policy, Policy):  # whose rows can be checked whole
         with np.errstate(divide="ignore"):
@@ -114,12 +69,7 @@ def _of_seen(log_ratios: FloatArray, logs: Trajectories) -> LogWeights:
 
 def densities_along(policy: object, logs: Trajectories) -> FloatArray:
     """The policy's log densities [N] of the logged actions, checked: shape, and neither NaN nor +infinity."""
-    if not isinstance(policy, DensityPolicy):
-        raise InputError(
-            f"{type(policy).__name__} is no policy of real-valued actions: it has no methods "
-            "log_density(contexts, actions) and sample(contexts, rng)"
-        )
-    return _checked_logs(log_prob_of(policy, logs), logs, "log densities")
+    return _checked_logs(log_prob_of(as_density_policy(policy), logs), logs, "log densities")
 
 
 def _checked_logs(logarithms: ArrayLike, logs: Trajectories, what: str) -> FloatArray:
@@ -160,6 +110,20 @@ def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArra
     return probabilities
 
 
+@dataclass(frozen=True)
+class Followed:
+    """How a policy is followed along logs: by log probabilities [N] of what was done, and by rows [N, A] of all."""
+
+    log_probs: Callable[[object, Trajectories], FloatArray]
+    rows: Callable[[object, Trajectories], FloatArray | None]
+
+
+FOLLOWED: Mapping[str, Followed] = {
+    Finite.kind: Followed(_log_probabilities_along, probabilities_along),
+    Box.kind: Followed(densities_along, lambda policy, logs: None),
+}
+
+
 def smoothed(probabilities: FloatArray, logs: Trajectories, smoothing: float) -> FloatArray:
     """(1 − s)·π + s·μ along the logs [N, A].
 
@@ -181,30 +145,3 @@ def is_greedy(probabilities: FloatArray) -> bool:
     (True, False)
     """
     return bool((probabilities.max(axis=1) > 1 - GREEDY).all())
-
-
-def safe_shift(log_values: FloatArray) -> FloatArray:
-    """What to take off log weights (by column) before exponentiating, for estimates that ignore their scale.
-
-    Zero wherever that is safe, so that weights keep their own scale; the largest where it would over- or underflow.
-
-    >>> safe_shift(np.array([[1.0, 800.0], [2.0, 790.0]]))
-    array([  0., 800.])
-    """
-    largest = log_values.max(axis=0)
-    return np.where(np.isfinite(largest) & (np.abs(largest) > SAFE_LOG_RANGE), largest, 0.0)
-
-
-def effective_sample_size(log_values: FloatArray) -> float:
-    """Kish's effective sample size (Σw)² / Σw², from log weights [n]; 0 where all weights are zero.
-
-    >>> effective_sample_size(np.full(200, -5000.0))
-    200.0
-    >>> effective_sample_size(np.log([1.0, 1.0, 2.0]))
-    2.66...
-    """
-    largest = log_values.max()
-    if largest == -np.inf:
-        return 0.0
-    relative = np.exp(log_values - largest)
-    return float(relative.sum() ** 2 / np.square(relative).sum())

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import torch
 
 from poela.behavior.clone import CloneBehavior, CloneModel, RecurrentCloneBehavior
-from poela.behavior.held_out import HeldOut
+from poela.behavior.model import HeldOut
 from poela.core.errors import TrainingError
 from poela.core.policy import Policy
 from poela.core.typed import Count, NonNegative, Positive
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.foreign import as_rule
-from poela.eligibility.rules import AnyRule
+from poela.eligibility.rules import AnyRule, as_rule
 from poela.learners.learner import Checkpoint, Learner
 from poela.networks.modules import GRU, MLP, Device, Hidden, Network, NetworkKind
 from poela.policies.network import NetworkPolicy, policy_of

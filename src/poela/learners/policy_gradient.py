@@ -17,6 +17,7 @@ from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible, FittedEligibility
+from poela.eligibility.quantiles import RadiusSetting, ReachSetting, quantile_of
 from poela.eligibility.rules import (
     USUAL_SUPPORT,
     Eligibility,
@@ -25,16 +26,10 @@ from poela.eligibility.rules import (
     Metric,
     Neighbourhood,
     OwnMask,
-    RadiusSetting,
-    ReachSetting,
     Search,
-    quantile_of,
 )
-from poela.learners.active import ActiveEpisodes
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint
-from poela.learners.minibatches import Minibatches
-from poela.learners.objective import crm_objective
+from poela.learners.active import ActiveEpisodes, Minibatches, crm_objective
+from poela.learners.learner import Checkpoint, eligible_in_training
 from poela.learners.stacked import Events, Member, StackedLearner, TrainingStack, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.learners.warm_start import cloning_loss, warm_start

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, log_prob_of
-from poela.core.storage import Stored, fingerprint_of_stored
+from poela.core.stored import Stored, fingerprint_of_stored
+from poela.data.action_space import ActionSpace, Finite
 from poela.data.opening import AnyTable
+from poela.policies.deciding import Deciding, decisions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +25,7 @@ class Decides:
     """Gives `decide`, a name and a short `repr` to policies that can be stored."""
 
     real_valued: ClassVar[bool] = False  # whether its actions are real numbers
+    acts_in: ClassVar[type[ActionSpace]] = Finite
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -40,6 +43,11 @@ class Decides:
     def log_prob(self, logs: LoggedSteps) -> FloatArray:
         """The log of the probability, or of the density, with which it takes each logged action [N]."""
         return log_prob_of(self, logs)
+
+    @property
+    def action_space(self) -> ActionSpace:
+        """What it may do: one of a finite set of actions, or amounts."""
+        return self.acts_in(getattr(self, "action_names", ()))
 
     @cached_property
     def content_hash(self) -> str:
@@ -92,8 +100,6 @@ class Decides:
         [{'age': 2, 'defer': False, 'eligible': 'treat:0; wait:1'},
          {'age': 50, 'defer': True, 'eligible': ''}]
         """
-        from poela.policies.deciding import Deciding, decisions
-
         if likeliest and not unproven:
             raise InputError(
                 "the likeliest action is another policy than the drawn one, and nothing is shown for it here: "

@@ -13,27 +13,30 @@ from numpy.typing import ArrayLike
 from poela.behavior.gaussian import GaussianModel
 from poela.behavior.normal import NormalModel, checked_contexts
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
 from poela.core.draws import KnownDraws
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
+from poela.core.paths import output_folder
+from poela.core.policy import gaussian_log_density, standard_normal
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
+from poela.data.action_space import ActionSpace, Box
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.policies.decides import Decides
+from poela.policies.saving import save_policy
 
 if TYPE_CHECKING:
-    from poela.eligibility.pair_explanation import PairExplanation
+    from poela.eligibility.continuous import PairExplanation
 
 
 class RealPolicy(Decides, ABC):
     """What policies of real-valued actions share, beside a density and draws."""
 
     real_valued: ClassVar[bool] = True
+    acts_in: ClassVar[type[ActionSpace]] = Box
     behavior: NormalModel | None
     schema: TableSchema | None
 
@@ -92,8 +95,6 @@ class RealPolicy(Decides, ABC):
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
-        from poela.policies.storage import save_policy
-
         save_policy(self, output_folder(directory, "a policy"), overwrite=overwrite)
 
     def as_filed(self) -> "RealPolicy":

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from poela.behavior.propensities import LoggedPropensities
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
+from poela.core.paths import output_folder
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName
@@ -21,6 +21,7 @@ from poela.data.schema import TableSchema
 from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.policies.decides import Decides
+from poela.policies.saving import save_policy
 
 if TYPE_CHECKING:
     from poela.eligibility.explanation import Explanation
@@ -127,8 +128,6 @@ class RuledPolicy(Decides, ABC):
         Under a distance rule the file holds logged contexts, and says so; `include_contexts="cover"` keeps a thinned
         set of them, which can only shrink what the rule makes eligible.
         """
-        from poela.policies.storage import save_policy
-
         save_policy(self, output_folder(directory, "a policy"), include_contexts, overwrite)
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:

@@ -15,6 +15,7 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 TIE = 1e-6
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 Inputs = FloatArray | Float32Array  # what a regression looks at: [m, ...]
+MOST_LEFT_OUT = 50_000  # rows that tell which penalty is best, about: of more, some blocks that are spread over them
 AT_ONCE = 1 << 17  # features in one block: few enough to stay in the processor's cache
 
 
@@ -46,10 +47,20 @@ class Features:
             slice(start + rows.start, start + rows.stop), wanted, lambda asked: self.compute(asked)[:, :wanted]
         )
 
-    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Each block with the rows that it holds, counted from the first of these."""
+    def blocks(self, most: float = np.inf) -> Iterator[tuple[slice, FloatArray]]:
+        """Each block with the rows that it holds, counted from the first of these.
+
+        With `most` only blocks of about so many rows, evenly spread, where there are more.
+
+        >>> features = Features.known(np.ones((1000, 1 << 11)))
+        >>> [rows.start // 64 for rows, _ in features.blocks(most=300)]  # blocks of 64 rows, of which every third
+        [0, 3, 6, 9, 12, 15]
+        """
         first, together = self.rows.start, rows_at_once(self.width)
-        for start in range(first, self.rows.stop, together):
+        starts = range(first, self.rows.stop, together)
+        if most < len(self):
+            starts = starts[:: max(int(len(self) / most), 1)]
+        for start in starts:
             rows = slice(start, min(start + together, self.rows.stop))
             yield slice(rows.start - first, rows.stop - first), self.compute(rows)
 
@@ -108,10 +119,13 @@ class Ridge:
         return np.asarray(self.lift.T @ crossed)
 
     def best(self, features: Features, targets: FloatArray, projected: FloatArray) -> IntArray:
-        """For each of the targets [rows, P] the penalty that predicts best when each row is left out in turn, [P]."""
+        """For each of the targets [rows, P] the penalty that predicts best when each row is left out in turn, [P].
+
+        Of many rows, so are some of them (`MOST_LEFT_OUT`); what predicts them is fitted on all others.
+        """
         every = [self.lift @ (inverse[:, None] * projected) for inverse in self.inverse]
         errors = np.zeros((len(every), targets.shape[1]))
-        for rows, block in features.blocks():
+        for rows, block in features.blocks(MOST_LEFT_OUT):
             if rows.start not in self.unleveraged:
                 self.unleveraged[rows.start] = self._unleveraged(rows, block)
             unleveraged = self.unleveraged[rows.start]

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
-from poela.regression.ridge import PENALTIES, Features, Inputs, Ridge
+from poela.regression.ridge import MOST_LEFT_OUT, PENALTIES, Features, Inputs, Ridge
 from poela.regression.step_features import (
     FARTHEST,
     Coding,
@@ -125,7 +125,8 @@ class OwnRidge:
     def best(self, features: Features, targets: FloatArray, shared: FloatArray, projected: FloatArray) -> IntArray:
         """The penalties [P] that suit best what the coefficients `shared` leave over of targets [all rows, P]."""
         left = targets[self.rows].copy()
-        for rows, block in features.part(self.rows).blocks():
+        most = MOST_LEFT_OUT if self.width == features.width else np.inf  # else blocks are others
+        for rows, block in features.part(self.rows).blocks(most):
             left[rows] -= block @ shared
         return self.ridge.best(features.part(self.rows, self.width), left, projected)
 

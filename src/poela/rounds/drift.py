@@ -8,9 +8,9 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import readable, share_in_words
 from poela.data.trajectories import Trajectories
+from poela.rounds.compared import STRETCH, by_last, seen_at, share_of_stretch, unit_means
 from poela.rounds.drawn import Stakes, stakes
-from poela.rounds.ending import STRETCH, by_last, seen_at, share_of_stretch, unit_means
-from poela.rounds.sequences import sequence_boundary
+from poela.rounds.looks import sequence_boundary
 
 REFERENCE = 100  # the first units, which later ones are compared with where no others are given
 FEWEST = 50  # units after them, before anything is said
@@ -233,13 +233,7 @@ def _by_unit(logs: Trajectories, discount: float) -> tuple[FloatArray, FloatArra
 
 def _features(logs: Trajectories) -> FloatArray:
     """The first context of each episode, and how often each action was taken, or the mean of each dose."""
-    if logs.is_real:
-        columns = list(np.asarray(logs.actions, np.float64).T)
-    else:
-        columns = [(logs.actions == action).astype(np.float64) for action in range(1, logs.n_actions)]
-    sums = [np.bincount(logs.episode_of_step, column) for column in columns]
-    shares = np.stack(sums, axis=1) / logs.lengths[:, None] if logs.is_real else np.stack(sums, axis=1)
-    return np.hstack([np.asarray(logs.initial_contexts, np.float64), shares])
+    return np.hstack([np.asarray(logs.initial_contexts, np.float64), logs.action_space.by_episode(logs)])
 
 
 def _ridge(features: FloatArray, returns: FloatArray) -> tuple[Callable[[FloatArray], FloatArray], float]:

@@ -18,7 +18,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.readable import about, readable, share_in_words
 from poela.core.typed import Count, Positive, Range, refuse_problems, to_plain
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.verdict import TrustThresholds
 from poela.studies.final_gain import POWER, widening
 from poela.studies.selection import Point
 from poela.studies.study import Study

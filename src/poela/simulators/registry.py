@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_type_hints
 
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
-from poela.core.policy import Policy
+from poela.core.policy import DensityPolicy, Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
 from poela.data.trajectories import Trajectories
@@ -35,11 +34,11 @@ class Source:
     def collect(self, episodes: int, seed: int = 0) -> Trajectories:
         """Logs of the behavior."""
         logs: Trajectories = run(self.seen or self.simulator, self.behavior, episodes, seed)
-        if logs.is_real:
-            return logs.with_log_densities(None) if self.recorded is None else logs
-        if self.recorded is not self.behavior:
+        if self.recorded is None:
+            logs = logs.with_logging_probabilities(None)
+        elif self.recorded is not self.behavior:
             assert not isinstance(self.recorded, DensityPolicy)
-            logs = logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+            logs = logs.with_propensities(self.recorded.along(logs))
         if self.logged_only:
             logs = logs.with_propensities(logs.logged_propensities)
         shown = self.simulator.feature_names
@@ -84,7 +83,7 @@ def clinic(effect: Effect = 1.0, propensities: Recorded = "all") -> Source:
 
 def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
     """The bandit of the paper's section 4 under uniform actions."""
-    from poela.simulators.counterexamples import Bandit
+    from poela.simulators.tabular import Bandit
 
     example = Bandit(n_contexts, n_actions)
     behavior = example.behavior
@@ -93,7 +92,7 @@ def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
 
 def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
     """The sequential examples of the paper's appendix A under uniform actions."""
-    from poela.simulators.counterexamples import HiddenBranch
+    from poela.simulators.tabular import HiddenBranch
 
     example = HiddenBranch(horizon, decoy)
     behavior = example.behavior

@@ -8,15 +8,19 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
-from poela.evaluation.verdict import TrustThresholds
+from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail
+from poela.stats.contributions import standard_error
+from poela.stats.gain import Gain, least_value, vanishing_sensitivity
+from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
-from poela.studies.judging import PooledEvidence, evidence_of
+from poela.studies.judging import evidence_of
 from poela.studies.own_bounds import fold_factor
+from poela.studies.pooled_points import MOST_KEPT, PooledEvidence
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import lost_to
+from poela.studies.shown_gain import in_errors, lost_to
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -47,6 +51,8 @@ class FinalEstimates:
         """The pooled evidence on a point; its weights are read once."""
         key = f"{point.path_id} {point.number}"
         if key not in self._evidence:
+            if (len(self._evidence) + 1) * self._episodes.logs.n_episodes > MOST_KEPT:
+                self._evidence.clear()
             self._evidence[key] = evidence_of(
                 self._study.store, point, self._episodes, self._settings, self._study.n_folds
             )
@@ -82,7 +88,10 @@ class FinalEstimates:
             return None
         lowest = lowest_return(episodes.logs.rewards, evaluator.bounds)
         worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
-        reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
+        tail = NO_TAIL if evaluator.is_rate else tail_of(ways_of(evidence), evidence)
+        paired = gains_of(evidence)[0]
+        far = against_tail(in_errors(gain.value - gain.low, paired), tail.most) * standard_error(paired)
+        reach = float(np.hypot(far, ndtri(confidence) * chance))
         factor = fold_factor(point, self._study.n_folds)
         own = finite(gain.value - self._lost(point) - worst - factor * reach)
         shown = point.metrics.get("shown")  # holds for this policy too, and may be had by control variates

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from poela.core.typed import from_plain, to_plain
 from poela.data.action_space import finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges
+from poela.eligibility.boxes import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support
 from poela.eligibility.support_model import SupportModel
@@ -54,6 +54,7 @@ class ScoringPlan:
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
     times: float = 1.0  # how many times the episodes of a fold teach here
+    keeps_policies: bool = True  # with what they show; nobody acts by those of a pair of folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,21 +139,27 @@ def remove_fold(directory: Path) -> None:
             directory.rmdir()
 
 
-def read_fold(directory: Path) -> FoldData:
-    """The fold, with arrays mapped from the files."""
+def read_fold(directory: Path, at_hand: Mapping[str, NDArray[Any]] | None = None) -> FoldData:
+    """The fold, with arrays mapped from the files; those that are `at_hand`, by the names of their files, need none."""
     document = read_json(directory / MATERIAL)
 
+    def array(name: str) -> NDArray[Any] | None:
+        if at_hand is not None:
+            return at_hand.get(f"{name}.npy")
+        path = directory / f"{name}.npy"
+        return np.load(path, mmap_mode="r") if path.exists() else None
+
     def logs(part: str) -> Trajectories:
-        paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}
-        arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
+        arrays = {name: found for name in ARRAYS if (found := array(f"{part}_{name}")) is not None}
         return logs_of(arrays, document["names"][part])
 
     support = None
     if document["support"] is not None:
-        outside, doubtful = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in SUPPORT)
-        file = directory / f"{RANGES}.npy"
-        ranges = DoseRanges(*np.load(file)) if file.exists() else None
-        support = LoggedSupport(outside, doubtful, bool(document["support"]), ranges)
+        outside, doubtful, ranges = (array(name) for name in (*SUPPORT, RANGES))
+        assert outside is not None, "a fold that is looked at for support has its arrays"
+        assert doubtful is not None, "a fold that is looked at for support has its arrays"
+        measured = None if ranges is None else DoseRanges(*ranges)
+        support = LoggedSupport(outside, doubtful, bool(document["support"]), measured)
     return FoldData(
         logs("train"),
         logs("held_out"),
@@ -163,6 +170,26 @@ def read_fold(directory: Path) -> FoldData:
     )
 
 
+class MadeWhenAsked(Mapping[str, FoldData]):
+    """Folds of which each is made when it is asked for, and again when asked once more: together they may be large.
+
+    >>> list(MadeWhenAsked({"5": lambda: 1 / 0}))
+    ['5']
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], FoldData]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> FoldData:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
 class Folds:
     """Every fold in a directory, each read when it is asked for first."""
 
@@ -171,15 +198,20 @@ class Folds:
 
     def of(self, task: Task) -> FoldData:
         """What a run needs."""
-        name = ALL if task.fold is None else str(task.fold)
+        name = fold_name(task)
         if name not in self._read:
             self._read[name] = read_fold(self._directory / name)
         return self._read[name]
 
-    def all_read(self) -> "Folds":
-        """The same with everything read, after which the files may go."""
-        self._read = {path.name: read_fold(path) for path in sorted(self._directory.iterdir()) if path.is_dir()}
-        return self
+    def forget_all_but(self, tasks: Iterable[Task]) -> None:
+        """Let go of folds that none of these runs needs, with what was worked out for them."""
+        needed = {fold_name(task) for task in tasks}
+        self._read = {name: fold for name, fold in self._read.items() if name in needed}
+
+
+def fold_name(task: Task) -> str:
+    """The folder of the fold that a run needs."""
+    return ALL if task.fold is None else str(task.fold)
 
 
 def write_folds(directory: Path, folds: Mapping[str, FoldData]) -> None:
@@ -233,9 +265,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
         "outcome_names": names.get("outcomes", ()),
     }
-    if given["actions"].ndim == 2:
-        return Trajectories(**given, **named)
-    return Trajectories(**given, n_actions=len(names["actions"]), **named)
+    return Trajectories(**given, **named)
 
 
 def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:

@@ -8,18 +8,22 @@ seen by leaving out both.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.evidence import Evidence
-from poela.studies.fold_data import FoldData
+from poela.studies.fold_data import FoldData, MadeWhenAsked
 from poela.studies.held_out import HeldOut
 from poela.studies.records import FoldsError, Task
 from poela.studies.splits import Splits
 from poela.studies.store import Store
-from poela.studies.study import Study
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 Pair = tuple[int, int]
 Fit = Callable[[Sequence[Task], Mapping[str, FoldData]], None]  # carries runs out, as far as time allows
@@ -51,7 +55,7 @@ def added_by_weights(evidence: Evidence, log_weights: FloatArray, episodes: IntA
     """What some episodes add to a self-normalised value, around it, if a policy with these weights [m] takes its place.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0]] * 2, [0] * 2, [0.0, 3.0], [0, 1, 2])
     >>> evidence = Evidence(LogWeights(np.log([1.0, 2.0]), logs.offsets), logs)
     >>> added_by_weights(evidence, np.log([1.0, 1.0]), np.array([0, 1])).round(6)  # (0 − 2) / 3 and (3 − 2) / 3
@@ -127,7 +131,7 @@ class LeftTwoOut:
     They are kept beside the others: the number of a fold in their tasks stands for a pair of folds.
     """
 
-    def __init__(self, study: Study, splits: Splits, fit: Fit) -> None:
+    def __init__(self, study: "Study", splits: Splits, fit: Fit) -> None:
         self._study, self._splits, self._fit = study, splits, fit
         self._pairs = numbered_pairs(len(splits.folds))
         self._finished: dict[str, tuple[str, ...]] = {}
@@ -154,14 +158,17 @@ class LeftTwoOut:
         known = self._study.store.finished_runs()
         left = [number for number, task in tasks.items() if task.run_id not in known]
         if left:
-            data = {str(number): self._splits.pair_data(*self._pairs[number], self._study.settings) for number in left}
-            self._fit([tasks[number] for number in left], data)
+            made = {str(number): partial(self._pair_data, number) for number in left}
+            self._fit([tasks[number] for number in left], MadeWhenAsked(made))
             known = self._study.store.finished_runs()
         ids = tuple(task.run_id for task in tasks.values())
         if all(run_id in known and known[run_id].checkpoints for run_id in ids):
             self._study.store.gather(path_id, ids)
             self._finished[path_id] = ids
         return path_id in self._finished
+
+    def _pair_data(self, number: int) -> FoldData:
+        return self._splits.pair_data(*self._pairs[number], self._study.settings)
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -15,16 +15,17 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, student_quantile
 from poela.evaluation.outside import highest_return, lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
-from poela.evaluation.verdict import WORDS
-from poela.studies.by_episode import part_of, units_of
+from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail
+from poela.stats.gain import least_value, student_quantile
+from poela.stats.verdict import WORDS
 from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
-from poela.studies.held_out import Episodes, HeldOut
-from poela.studies.judging import PooledEvidence
-from poela.studies.shown_gain import Proof, Proving, gains_of, in_errors
+from poela.studies.held_out import Episodes, HeldOut, part_of, units_of
+from poela.studies.pooled_points import PooledEvidence
+from poela.studies.shown_gain import Proof, Proving, in_errors
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,14 @@ class GroupJudge:
         )
         word = "caution" if episodes.estimated and one.verdict == "trust" else one.verdict
         gains = gains_of(evidence)
+        everybody = self.episodes.evaluator(scoring)
         lowest = lowest_return(self.episodes.logs.rewards, episodes.evaluator(scoring).bounds)
-        proving = Proving(self.confidence, at_least, lowest, self.gamma, known=not self.episodes.estimated)
+        tail, most = (
+            NO_TAIL if everybody.is_rate else tail_of(ways_of(evidence), evidence),
+            scoring.thresholds.gain_skew,
+        )
+        known = not self.episodes.estimated
+        proving = Proving(self.confidence, at_least, lowest, self.gamma, known, tail, most[0])
         proofs = proving.proofs(evidence, one, gains, one.gain) if word in WORDS[:2] else ()
         proof = next((proof for proof in proofs if proof.controlled == self.controlled), None)
         gain = gains[int(self.controlled)]
@@ -110,7 +117,7 @@ class GroupJudge:
             return GroupGain(value, None, None, None, None, one.ess, word)
         if len(self.sizes) > 1:
             proof = proof.knowing(self._shared(evidence, members)[int(self.controlled)])
-        low, high = self._ends(two, evidence, proof, both_sides)
+        low, high = self._ends(two, evidence, proof, both_sides, tail.most)
         return GroupGain(proof.value, proof.shown, low, high, proof.error * (proof.factor or 1.0), one.ess, word)
 
     def _scoring(self) -> Scoring:
@@ -120,7 +127,7 @@ class GroupJudge:
         return scoring if scoring.cap is not None or known is None else replace(scoring, bounds=known)
 
     def _ends(
-        self, estimate: Estimate, evidence: Evidence, proof: Proof, widened: float
+        self, estimate: Estimate, evidence: Evidence, proof: Proof, widened: float, tail: float
     ) -> tuple[float | None, float | None]:
         """The two-sided interval: as many errors of the gain as that of the estimate has, on either side.
 
@@ -130,11 +137,12 @@ class GroupJudge:
         if gain is None or gain.low is None or gain.high is None:
             return None, None
         least = student_quantile(gains[1], level) if proof.controlled else 0.0
-        reaches = (
-            widened * (proof.factor or 1.0) * max(in_errors(distance, gains[0]), least) * proof.error
-            for distance in (gain.value - gain.low, gain.high - gain.value)
+        down, up = (
+            (proof.factor or 1.0)
+            * against_tail(widened * max(in_errors(distance, gains[0]), least), skew)
+            * proof.error
+            for distance, skew in ((gain.value - gain.low, tail), (gain.high - gain.value, 0.0))
         )
-        down, up = reaches
         lost = proof.value - proof.shown - (proof.factor or 1.0) * proof.reach
         gained = self._gained(evidence) + self._missed(evidence, estimate.value)
         return proof.value - lost - down, proof.value + gained + up

@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray
+from poela.core.arrays import BoolArray, FloatArray
 from poela.core.interruption import safe_point
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.recombination import effective_share
+from poela.evaluation.tails import gains_of
+from poela.stats.contributions import standard_error
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import effective_share
 from poela.studies.guarded import Guarded
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
+from poela.studies.pooled_points import PooledEvidence, PooledPoints, pooled_evidence
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, gains_of, judged, lost_to
+from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (
@@ -28,7 +30,7 @@ METRICS = (
 )
 
 
-PooledEvidence = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
+MOST_ALIKE = 50_000  # episodes by which paths are first compared
 Part = tuple[int, Evidence, BoolArray | None]
 Shared = Callable[[str, Sequence[Part]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
 
@@ -52,7 +54,7 @@ def judged_points(
         if run.checkpoints and run.task.fold is not None:
             paths.setdefault(run.task.path_id, []).append(run)
     points: list[Point] = []
-    shown: list[PooledEvidence] = []
+    shown = PooledPoints(store, episodes, settings)
     for path_id, members in paths.items():
         if len(members) < folds:
             continue
@@ -64,7 +66,7 @@ def judged_points(
         for number in numbers:
             metrics = _averaged([run.checkpoints[number].metrics for run in members], held_out)
             stranded = metrics.pop("stranded", None)
-            shown.append(_evidence(held_out, number, stranded, _outside(metrics), episodes, settings))
+            shown.add([run.task.run_id for run in members], held_out, number, stranded, _outside(metrics))
             points.append(Point(path_id, number, number == numbers[-1], metrics))
     if settings.selection.by == "gain":
         return _by_gain(points, shown, episodes, settings, shared, guards)
@@ -125,29 +127,13 @@ def evidence_on(
         for point in points:
             if point.path_id == path_id:
                 outside = _outside(point.metrics)
-                yield point, _evidence(held_out, point.number, None, outside, episodes, settings)
+                yield point, pooled_evidence(held_out, point.number, None, outside, episodes, settings)
 
 
 def _outside(metrics: Mapping[str, float | None]) -> OutsideSupport | None:
     """How much of a point lies outside support; None where that was not looked at."""
     shares = [value for name in OUTSIDE if (value := metrics.get(name)) is not None]
     return OutsideSupport(*shares) if len(shares) == len(OUTSIDE) else None
-
-
-def _evidence(
-    held_out: Sequence[HeldOut],
-    number: int,
-    stranded: float | None,
-    outside: OutsideSupport | None,
-    episodes: Episodes,
-    settings: StudySettings,
-) -> PooledEvidence:
-    weights = np.concatenate([fold.log_weights[number] for fold in held_out])
-    recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
-    steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
-    evidence = episodes.evidence(weights, settings.scoring, steps, outside)
-    folds = [None if fold.controls is None else fold.controls[number] for fold in held_out]
-    return episodes.controlled(evidence, folds), recombined
 
 
 def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[HeldOut]) -> dict[str, float | None]:
@@ -310,7 +296,7 @@ def judged_alone(
 ) -> tuple[Judged, str]:
     """One policy of each fold, judged beside no others, and the verdict; folds add to its error as much as they can."""
     known = _averaged(metrics, held_out)
-    evidence = _evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
+    evidence = pooled_evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
     (one,) = _judged([evidence], episodes, settings, confidence, guards)
     one = one if len(held_out) == 1 else one.knowing(one.unknown)
     return one, _verdict(one.estimate, episodes)
@@ -318,18 +304,27 @@ def judged_alone(
 
 def _paths_by_likeness(points: Sequence[Point], shown: Sequence[PooledEvidence]) -> list[str]:
     """The path of each point, or an earlier one of the same policies: in one step, memory and backups do not differ."""
-    weights: dict[str, list[FloatArray]] = {}
-    for point, (evidence, _) in zip(points, shown, strict=True):
-        weights.setdefault(point.path_id, []).append(evidence.used)
+    places: dict[str, list[int]] = {}
+    weights: dict[str, list[FloatArray]] = {}  # of the first episodes, which tell most paths apart
+    for place, (point, (evidence, _)) in enumerate(zip(points, shown, strict=True)):
+        places.setdefault(point.path_id, []).append(place)
+        weights.setdefault(point.path_id, []).append(np.array(evidence.used[:MOST_ALIKE]))
+
+    def alike(one: str, other: str) -> bool:
+        if len(places[one]) != len(places[other]) or not _same(weights[one], weights[other]):
+            return False
+        pairs = zip(places[one], places[other], strict=True)
+        whole = weights[one] and len(weights[one][0]) < MOST_ALIKE
+        return bool(whole) or all(_same(shown[first][0].used, shown[second][0].used) for first, second in pairs)
+
     first: dict[str, str] = {}
-    for path_id, own in weights.items():
-        alike = (other for other in dict.fromkeys(first.values()) if _same(own, weights[other]))
-        first[path_id] = next(alike, path_id)
+    for path_id in places:
+        first[path_id] = next((other for other in dict.fromkeys(first.values()) if alike(path_id, other)), path_id)
     return [first[point.path_id] for point in points]
 
 
-def _same(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> bool:
-    return len(first) == len(second) and np.allclose(first, second, rtol=0, atol=1e-9)
+def _same(first: Sequence[FloatArray] | FloatArray, second: Sequence[FloatArray] | FloatArray) -> bool:
+    return np.allclose(first, second, rtol=0, atol=1e-9)
 
 
 def _with(point: Point, metrics: Mapping[str, float | None], verdict: str = "") -> Point:

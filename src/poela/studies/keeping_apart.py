@@ -15,11 +15,11 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.typed import to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import value_now
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.scoring import Scoring
+from poela.stats.contributions import standard_error
+from poela.stats.weights import effective_share
 from poela.studies.findings_of_audit import Audit
 from poela.studies.fold_data import data_hash
 from poela.studies.records import EvaluationRecord, EvaluationsRecord, LoggingValue

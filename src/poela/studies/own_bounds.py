@@ -6,7 +6,7 @@ from math import inf, sqrt
 
 from scipy.special import ndtri
 
-from poela.evaluation.verdict import WORDS, TrustThresholds
+from poela.stats.verdict import WORDS, TrustThresholds
 from poela.studies.guards import harms
 from poela.studies.plainness import is_sayable, needs_no_lots
 from poela.studies.selection import Point

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
-from poela.core.paths import is_there, place, regular_file
+from poela.core.paths import is_there, output_folder, place, regular_file
 from poela.core.storage import refuse_foreign_stored
-from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
+from poela.policies.saving import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.fold_data import BEHAVIOR_FORMAT
 from poela.studies.keeping_apart import EPISODES
 from poela.studies.logging_policy import PROPENSITIES, PROPENSITIES_FORMAT

@@ -1,31 +1,45 @@
-"""Runs on a Ray cluster: the data put once in the object store, tasks done again when a node or a worker dies."""
+"""Runs on a Ray cluster: data in the object store by fold and column, tasks done again when a node or a worker dies.
 
-import hashlib
+A node fetches only the folds that its tasks need, and its workers map the same copy of them into memory.
+"""
+
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from poela.core.errors import InputError, PoelaError
-from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
 from poela.core.live import packed, unpack
+from poela.core.registry import how_to_install
 from poela.core.typed import from_plain, to_plain
-from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome, objects_for
-from poela.studies.fold_data import Folds
+from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome, objects_for, staged
+from poela.studies.fold_data import FoldData, fold_name, read_fold
 from poela.studies.records import RunRecord, Task
 from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result, carry_out
-from poela.studies.scheduling import staged
 
-Files = Mapping[str, bytes]
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes], bytes]
 
-_at_hand: dict[str, Folds] = {}  # of the worker process: the folds that it was given last
+_at_hand: dict[tuple[str, str], FoldData] = {}  # of the worker process: the folds of the study that it worked for last
+
+
+@dataclass(frozen=True)
+class StoredFold:
+    """Where a fold is in the object store: each of its columns by itself, and its small files together."""
+
+    study: str  # one call of `run_ray`
+    name: str
+    columns: Mapping[str, Any]
+    files: Any
 
 
 def run_ray(
@@ -39,10 +53,8 @@ def run_ray(
 
     At most `jobs` tasks are there at a time; None: all of them, so that every core of the cluster has something to do.
     """
-    files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-    key = hashlib.sha256(repr(sorted((name, hashlib.sha256(c).digest()) for name, c in files.items())).encode())
     with _cluster(address) as ray:
-        shared, objects = ray.put(files), ray.put(objects_for(tasks, directory))
+        folds, objects = _stored(ray, tasks, directory), ray.put(objects_for(tasks, directory))
         # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
         work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
         waiting: dict[Any, Task] = {}
@@ -50,7 +62,7 @@ def run_ray(
         try:
             while True:
                 for task in islice(left, most - len(waiting)):
-                    waiting[work.remote(to_plain(task), key.hexdigest(), shared, objects)] = task
+                    waiting[work.remote(to_plain(task), folds[fold_name(task)], objects)] = task
                 safe_point()
                 if not waiting or (deadline is not None and time.monotonic() >= deadline):
                     return
@@ -64,20 +76,47 @@ def run_ray(
                 ray.cancel(reference, force=True)
 
 
-def _answer(task: dict[str, Any], key: str, files: Files, objects: bytes = b"") -> Answer:
-    """What a Ray worker does: one task, with the folds at hand or unpacked once."""
+def _stored(ray: Any, tasks: Sequence[Task], directory: Path) -> dict[str, StoredFold]:
+    """Put the folds that tasks need into the object store."""
+    study, folds = uuid.uuid4().hex, dict[str, StoredFold]()
+    for name in sorted({fold_name(task) for task in tasks}):
+        folder = directory / name
+        columns = {
+            path.name: ray.put(np.asarray(np.load(path, mmap_mode="r"))) for path in sorted(folder.glob("*.npy"))
+        }
+        others = [path for path in folder.rglob("*") if path.is_file() and path.name not in columns]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in others}
+        folds[name] = StoredFold(study, name, columns, ray.put(files))
+    return folds
+
+
+def _fetched(stored: StoredFold) -> FoldData:
+    """The fold, its columns mapped from the object store of this node."""
+    columns = dict(zip(stored.columns, _get(list(stored.columns.values())), strict=True))
+    with tempfile.TemporaryDirectory(prefix="poela-") as directory:
+        for name, content in _get(stored.files).items():
+            path = Path(directory) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        # Small files stay mapped after their names are gone.
+        return read_fold(Path(directory), columns)
+
+
+def _get(references: Any) -> Any:
+    import ray
+
+    return ray.get(references)
+
+
+def _answer(task: dict[str, Any], stored: StoredFold, objects: bytes = b"") -> Answer:
+    """What a Ray worker does: one task, with its fold at hand or fetched once."""
     known = unpack(objects) if objects else set[str]()
-    if key not in _at_hand:
+    if any(study != stored.study for study, _ in _at_hand):
         _at_hand.clear()
-        with tempfile.TemporaryDirectory(prefix="poela-") as directory:
-            for name, content in files.items():
-                path = Path(directory) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            # The files stay mapped after their names are gone.
-            _at_hand[key] = Folds(Path(directory)).all_read()
-    own = from_plain(Task, task, "a task")
-    result = carry_out(own, _at_hand[key].of(own))
+    key = (stored.study, stored.name)
+    if key not in _at_hand:
+        _at_hand[key] = _fetched(stored)
+    result = carry_out(from_plain(Task, task, "a task"), _at_hand[key])
     if result.policies is None:
         return to_plain(result.record), None, {}, b""
     made = packed(result.objects - known) if result.objects - known else b""

@@ -11,10 +11,10 @@ from poela.core.options import options_of
 from poela.core.references import described, is_reference
 from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.cap import Cap
 from poela.evaluation.options import ScoringOptions
 from poela.evaluation.scoring import Scoring
+from poela.stats.bounds import Bounds
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.options import StudyOptions
 from poela.studies.selection import Selection

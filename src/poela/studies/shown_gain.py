@@ -16,24 +16,23 @@ from scipy.special import ndtri
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions, skewness, standard_error
 from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
+from poela.evaluation.tails import NO_TAIL, Tail, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail, in_clusters
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.gain import Gain, least_value, seen_factors, student_quantile
+from poela.stats.verdict import TAIL
 from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
-from poela.studies.held_out import Episodes
-from poela.studies.known_estimates import estimate_of
+from poela.studies.held_out import Episodes, estimate_of
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
-
-TAIL = "what single cases add to the gain is so skewed towards losses that a few unseen ones could undo it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,14 +209,14 @@ def judged(
     owners = [in_both_ways, *(able for _ in watched)]
     of_first = [np.array([number == first for number in numbers]) for numbers in owners]
     wide = critical_pair(blocks, of_first, episodes.logs.n_units, confidence, scoring.seed)
-    lowest = lowest_return(episodes.logs.rewards, whole.bounds)
-    most_skew = np.inf if whole.is_rate else scoring.thresholds.return_skew[0]
+    lowest, most_skew = lowest_return(episodes.logs.rewards, whole.bounds), scoring.thresholds.gain_skew[0]
     for number in able:
-        both = gains_of(points[number][0])
+        evidence, both = points[number][0], gains_of(points[number][0])
         estimate, widened = estimates[number], wide[0 if number == first else 1] / float(ndtri(confidence))
-        proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated, most_skew=most_skew)
-        one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
-        if all(map(proving.has_tail, both)):
+        tail = NO_TAIL if whole.is_rate else tail_of(ways_of(evidence), evidence)
+        proving = Proving(confidence, widened, lowest, sensitivity, not episodes.estimated, tail, most_skew)
+        one = replace(result[number], proofs=proving.proofs(evidence, estimate, both, estimate.gain))
+        if proving.has_tail:
             one = replace(one, estimate=replace(estimate, verdict="caution", reasons=(TAIL, *estimate.reasons)))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
@@ -243,22 +242,19 @@ class Proving:
     lowest: float  # what an episode outside support is taken to return
     sensitivity: float = 1.0  # Γ
     known: bool = True  # whether propensities are
-    most_skew: float = np.inf  # towards losses, of a gain's influence over √units
+    tail: Tail = NO_TAIL  # how skewed towards losses the gain is, whatever shows it
+    most_skew: float = np.inf  # of the tail as it is seen, at most
 
-    def has_tail(self, gain: Contributions) -> bool:
-        """Whether few units may hold losses that the others hide. Returns do not tell: what is foreseen hides tails.
-
-        >>> losses = Contributions.mean(np.append(np.full(99, 0.1), -9.0))
-        >>> Proving(0.95, 1.0, 0.0, most_skew=0.2).has_tail(losses)
-        True
-        """
-        return bool(skewness(gain.influence) < -self.most_skew * np.sqrt(gain.n_episodes))
+    @property
+    def has_tail(self) -> bool:
+        """Whether few units may hold losses that the others hide: then nothing is shown."""
+        return self.tail.seen > self.most_skew
 
     def proofs(
         self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions], found: Gain | Estimate | None
     ) -> tuple[Proof, ...]:
         """What shows the gain (or the value) that was found, at the one-sided level; none where it cannot be told."""
-        if found is None or found.low is None or all(map(self.has_tail, both)):
+        if found is None or found.low is None or self.has_tail:
             return ()
         # As many standard errors of the gain as its own interval has, whatever shows it.
         reach = in_errors(found.value - found.low, both[0])
@@ -267,13 +263,14 @@ class Proving:
         for controlled, gain in enumerate(both):
             error = standard_error(gain)
             errors = max(reach, student_quantile(gain, 2 * self.confidence - 1)) if controlled else reach
-            by_chance = float(self.widened * np.hypot(errors * error, ndtri(self.confidence) * chance))
+            far = against_tail(self.widened * errors, self.tail.most) * error
+            by_chance = float(np.hypot(far, self.widened * ndtri(self.confidence) * chance))
             by_control, gamma = evidence.controlled if controlled else None, self.sensitivity
             factor = lost_to(gamma, evidence, by_control)
             lost = worst + factor
             if np.isfinite(by_chance):
-                bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
-                bounds |= {"lost": factor} | ({"shown": -np.inf, "low": -np.inf} if self.has_tail(gain) else {})
+                low = gain.value - against_tail(errors, self.tail.most) * error
+                bounds: Any = {"shown": gain.value - lost - by_chance, "low": low, "lost": factor}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         return tuple(proofs)
 
@@ -311,18 +308,12 @@ class Watched:
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
         found = estimate if self.guarded.record.guard.level else estimate.gain
-        limit = np.inf if evaluator.is_rate else self.scoring.thresholds.return_skew[0]
-        proofs = replace(proving, lowest=lowest, most_skew=limit).proofs(evidence, estimate, [gain], found)
+        own = sntis(evidence) if self.guarded.record.guard.level else ways_of(evidence)[0]
+        tail = NO_TAIL if evaluator.is_rate else tail_of([own], evidence)
+        limit = self.scoring.thresholds.gain_skew[0]
+        proving = replace(proving, lowest=lowest, tail=tail, most_skew=limit)
+        proofs = proving.proofs(evidence, estimate, [gain], found)
         return Guarding(self.guarded, gain.value, proofs[0] if proofs else None)
-
-
-def gains_of(evidence: Evidence) -> list[Contributions]:
-    """The gain of each unit by self-normalised weights, and where values are at hand by control variates."""
-    units = evidence.logs.clusters, evidence.logs.loggers
-    by_weights = in_clusters(sntis(evidence), *units).less(in_clusters(evidence.done_now, *units))
-    if evidence.controlled is None:
-        return [by_weights]
-    return [by_weights, in_clusters(evidence.controlled.gain(evidence), *units)]
 
 
 def level_of(evidence: Evidence) -> Contributions:
@@ -344,7 +335,7 @@ def lost_to(gamma: float, evidence: Evidence, controlled: Controlled | None = No
 
     >>> import numpy as np
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories(np.zeros((2, 1)), [0, 0], [0.0, 1.0], [0, 1, 2])
     >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
     0.3

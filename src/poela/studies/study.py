@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.forward import forward
 from poela.data.groups import SMALLEST_GROUP
 from poela.data.opening import AnyTable
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain
+from poela.stats.gain import Gain
 from poela.studies import tables
 from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from poela.data.trajectories import Trajectories
     from poela.report.plots import Plots
-    from poela.studies.own_logs import Given
+    from poela.studies.splits import Given
 
 LOGGING_POLICY = "logging policy"
 
@@ -189,7 +190,7 @@ class Study:
         return Answer.of(self._ended, self.settings, self.record)
 
     def _repr_html_(self) -> str:
-        from poela.studies.notebook import html_of
+        from poela.studies.answer import html_of
 
         return html_of(self)
 
@@ -372,17 +373,15 @@ class Study:
 
         `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
         """
-        from poela.report.page import PageOptions, study_page, write_page
-
-        options = PageOptions(by, show_values, trajectory, title, refresh, brief, per_year, smallest_group)
-        return write_page(study_page(self, logs, options), out)
+        options = by, show_values, trajectory, title, refresh, brief, per_year, smallest_group
+        path: Path = forward("page")(self, out, logs, *options)
+        return path
 
     @property
     def plot(self) -> "Plots":
         """Figures for papers, as Matplotlib axes: `study.plot.frontier()`, `.ladder()`, `.actions(by=…)`, …"""
-        from poela.report.plots import Plots
-
-        return Plots(self)
+        plots: Plots = forward("plots")(self)
+        return plots
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""

@@ -7,11 +7,11 @@ import numpy as np
 
 from poela.core.policy import Policy
 from poela.data.trajectories import Trajectories
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.learners.learner import Checkpoint
 from poela.learners.policy_gradient import PolicyGradient, as_published
 from poela.learners.stacked import Learned, Member, fit_stacked, stack_key
+from poela.stats.weights import effective_share
 from poela.studies.candidates import Candidate
 from poela.studies.selection import Point, Selection, choose
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import Estimator
 from poela.evaluation.evidence import Evidence
+from poela.stats.contributions import Contributions
 
 
 def clipped(evidence: Evidence) -> Contributions:

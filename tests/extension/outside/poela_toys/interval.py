@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from poela.evaluation.bounds import Interval, IntervalMethod, Sample
+from poela.stats.bounds import Interval, IntervalMethod, Sample
 
 
 def ends(sample: Sample, levels: Sequence[float]) -> list[Interval]:
