@@ -54,7 +54,7 @@ def probabilities(rows: int) -> Work:
     """The least."""
     folder = prepared(rows)
     policy = load_policy(folder / "policy")
-    layout = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    layout = LogLayout().fixed_by(policy.table_schema, policy.action_space)
     return lambda: policy.along(read_logs(folder / "rows.parquet", layout=layout))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.serving.test_direct import OUTCOMES, cases_of
 from poela.core.arrays import FloatArray
 from poela.core.policy import actions_at
 from poela.data.history import StepsToFollow
+from poela.data.receipts import Receipts
 from poela.eligibility.rules import Eligibility
 from poela.learners.policy_gradient import POCRM
 from poela.learners.q_learning import BCQ
@@ -144,6 +146,11 @@ def test_without_the_runtime_the_policy_answers_and_it_is_said(monkeypatch: pyte
 def test_what_has_no_graph_is_answered_by_the_policy() -> None:
     soft = last(SoftSPIBB(rule=NEAR), TRAIN, POLICIES["multinomial"](TRAIN).settings)
     assert "soft SPIBB" in Answering(PolicySource(soft, "a policy")).runs
+
+
+def test_with_receipts_the_policy_answers_and_it_is_said(tmp_path: Path) -> None:
+    desk = Answering(PolicySource(POLICIES["poela"](TRAIN), "a policy"), Receipts.to_append(tmp_path / "receipts"))
+    assert desk.runs.startswith("The policy itself answers, not ONNX Runtime: receipts")
 
 
 @pytest.mark.parametrize("name", ["poela", "fittedq, no history", "fittedq"])

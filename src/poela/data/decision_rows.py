@@ -199,11 +199,37 @@ def _csv_parts(path: Path, wanted: RowRequirements, layout: LogLayout) -> Iterat
     keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, wanted.case or CASE, *wanted.keep)
     types |= {name: pa.float64() for name in wanted.propensities}
     types |= {name: pa.string() for name in keys if name is not None and name not in types}
+    types |= _step_in_csv(path, wanted, layout)
     names, batches, decimal = stream_csv(path, layout, wanted.columns, types)
     if wanted.problems(names):
         yield from_table(pa.table({name: [] for name in names}))
         return
     yield from (from_table(table, decimal) for table in in_parts(batches))
+
+
+def _step_in_csv(path: Path, wanted: RowRequirements, layout: LogLayout) -> "dict[str, pa.DataType]":
+    """The type of the column of steps, if all are numbers: files of other kinds hold numbers there, too.
+
+    A draw is by the step, and 0.0 is the step 0. All of the column is looked at, since all parts have one type.
+    """
+    import pyarrow as pa
+
+    step = wanted.schema.step
+    if step is None or step in (wanted.case, *wanted.keep):
+        return {}
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            names, batches, _ = stream_csv(path, layout, lambda there: [step], {step: kind})
+            if names.count(step) != 1:
+                return {}
+            for _ in batches:
+                safe_point()
+        except pa.ArrowCancelled:
+            raise
+        except pa.ArrowException:
+            continue
+        return {step: kind}
+    return {}
 
 
 def in_parts(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":

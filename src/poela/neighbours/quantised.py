@@ -83,16 +83,6 @@ class Quantised:
         reached = np.sqrt(2.0 * smallest + sizes + 1) + 2 * (self.off + rests)
         return self._whole((np.square(reached) - sizes) / 2)
 
-    def limits_within(
-        self, radius: float, sizes: NDArray[np.int64], rests: FloatArray
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Points with products up to the first limit are surely within the radius; those above the second are not."""
-        in_steps = radius / self.step
-        room = self.off + rests
-        surely = np.maximum(in_steps - room, 0.0)
-        sure = np.where(in_steps > room, (np.square(surely) - sizes - 1) / 2, -np.inf)
-        return self._whole(np.floor(sure)), self._whole((np.square(in_steps + room) - sizes) / 2)
-
     @staticmethod
     def _whole(limits: FloatArray) -> Whole:
         return np.floor(np.clip(limits, -float(BEYOND), BEYOND / 2)).astype(np.int32)

@@ -64,6 +64,8 @@ class Answering:
             return "an amount that is rounded otherwise would be another one"
         if not is_direct(self.form):
             return "its cases hold times, or limits on actions, which are read as tables"
+        if self.receipts is not None:
+            return "receipts are tables, and so are the cases that they tell"
         return compiled(self.policy)
 
     @property
