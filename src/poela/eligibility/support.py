@@ -22,8 +22,10 @@ from poela.behavior.model import BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaWarning
+from poela.core.log_cache import cached
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
+from poela.eligibility.completed import are_contradicted, completed_propensities, has_edge
 from poela.eligibility.rarity import USUAL, Evidence, is_missing
 from poela.eligibility.support_model import SupportModel
 
@@ -33,8 +35,10 @@ ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large tree
 LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that may be barred
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
+LEAST_TOLD = 5  # cases in a leaf where propensities tell, which have no noise
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 ITERATIONS = 100  # of the smooth trend
+LEAST_UNITS = 20  # with fewer, propensities and actions cannot be compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +100,16 @@ def cross_fitted_support(
     known = has_holes(train)
     if train.n_units < 2 or known is False:
         return None
-    few = known is not None or train.n_steps > MANY_ROWS
+    told = tells(train, remembers)
+    few = known is not None or told or train.n_steps > MANY_ROWS
     bags = min(FEWER_BAGS if few else BAGS, train.n_units)
     bag_of = fold_numbers(train, bags, 0)
-    models = [_one_model(train, bag_of != bag, remembers, bag) for bag in range(bags)]
-    trends = [_trend(train, bag_of != bag, remembers, bag) for bag in range(bags)]
+    models = [_one_model(train, bag_of != bag, remembers, bag, told) for bag in range(bags)]
+    trends = [None if told else _trend(train, bag_of != bag, remembers, bag) for bag in range(bags)]
     held_out, expected = (
         _rows(train, [(model, bag_of == bag) for bag, model in enumerate(some)]) for some in (models, trends)
     )
-    model = _calibrated(train, models, held_out, expected, share, evidence)
+    model = _calibrated(train, models, held_out, expected, share, evidence, told)
     return Support(model, held_out, bag_of[train.episode_of_step])
 
 
@@ -120,8 +125,11 @@ def support_of_folds(
     if has_holes(logs) is False or folds < 3:
         return [None] * folds, dict.fromkeys(pairs)
     teaching = {pair: ~np.isin(fold_of, pair) for pair in pairs}
-    without = {pair: _one_model(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
-    trends = {pair: _trend(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
+    told = tells(logs, remembers)
+    without = {pair: _one_model(logs, teaching[pair], remembers, number, told) for number, pair in enumerate(pairs)}
+    trends = {
+        pair: None if told else _trend(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)
+    }
     single = []
     for fold in range(folds):
         own = {pair: sum(pair) - fold for pair in pairs if fold in pair}  # and the other fold of each
@@ -130,7 +138,8 @@ def support_of_folds(
         held_out, expected = (
             _rows(train, [(some[pair], other_of == other) for pair, other in own.items()]) for some in (without, trends)
         )
-        single.append(_calibrated(train, [without[pair] for pair in own], held_out, expected, share))
+        models = [without[pair] for pair in own]
+        single.append(_calibrated(train, models, held_out, expected, share, told=told))
     both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
     return [*single], dict(both)
 
@@ -151,11 +160,15 @@ def _calibrated(
     expected: FloatArray,
     share: float,
     evidence: Evidence = USUAL,
+    told: bool = False,
 ) -> SupportModel:
     known = has_holes(train) is not None
-    done = train.propensities if known else np.eye(train.n_actions)[train.actions]
-    assert done is not None
-    least, doubtful, barred = limits(held_out, done, share, None if known else expected, evidence)
+    done = _done(train, told)
+    least, doubtful, barred = limits(held_out, done, share, None if known or told else expected, evidence)
+    if told:
+        missing = has_edge(done)
+        least, doubtful = np.where(missing, least, 0.0), np.where(missing, doubtful, 0.0)
+        barred = float((held_out <= least)[np.arange(train.n_steps), train.actions].mean())
     absent = ((held_out <= least) | (known & (done == 0))).mean(axis=0)
     return SupportModel(
         tuple(models),
@@ -167,6 +180,13 @@ def _calibrated(
     )
 
 
+def _done(train: Trajectories, told: bool) -> FloatArray:
+    """How probable each action was at each step [N, A], as far as that is known; else which one was taken."""
+    if told:
+        return completed_propensities(train)
+    return np.eye(train.n_actions)[train.actions] if has_holes(train) is None else np.asarray(train.propensities)
+
+
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
     """These episodes, or so many of them that they hold about `MOST_ROWS` steps."""
     steps = int(train.lengths[episodes].sum())
@@ -176,21 +196,45 @@ def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).permutation(episodes)[:count])
 
 
-def _one_model(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel:
-    known = has_holes(logs) is not None
+def tells(logs: Trajectories, remembers: bool) -> bool:
+    """Whether the propensities of actions that were taken tell what was done: where actions do not contradict them.
+
+    >>> rng = np.random.default_rng(0)
+    >>> actions, contexts = (rng.random(300) < 0.3) * 1, rng.normal(size=(300, 2))
+    >>> right, wrong = (np.where(actions == 1, one, 1 - one) for one in (0.3, 0.8))
+    >>> [tells(Trajectories(contexts, actions, np.zeros(300), np.arange(301), own), False) for own in (right, wrong)]
+    [True, False]
+    """
+    if logs.propensities is None or logs.propensities.ndim == 2 or logs.estimated or logs.n_units < LEAST_UNITS:
+        return False
+    return cached(logs, "propensities tell", remembers, lambda: _tells(logs, remembers))
+
+
+def _tells(logs: Trajectories, remembers: bool) -> bool:
+    first = fold_numbers(logs, 2, 0) == 0
+    rows = _rows(logs, [(_one_model(logs, ~half, remembers, 0), half) for half in (first, ~first)])
+    return not are_contradicted(logs, rows)
+
+
+def _one_model(
+    logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int, told: bool = False
+) -> BehaviorModel:
+    """Of the episodes that teach; `told` says that their propensities are to teach it, rather than their actions."""
+    known = told or has_holes(logs) is not None
     train = logs.take(_some(logs, np.flatnonzero(teaching), seed))
-    least = int(np.clip(train.n_steps // 40, 5, 40)) * (train.n_actions if known else 1)
+    least = LEAST_TOLD if told else int(np.clip(train.n_steps // 40, 5, 40))
+    least *= train.n_actions if known else 1
     boosted = BoostedBehavior(
         max_rounds=ROUNDS, learning_rate=LEARNING_RATE, leaves=LEAVES, steps_per_leaf=least, held_out=0
     )
     if not known:
         return (HistoryBehavior(boosted) if remembers else boosted).fit_quietly(train, seed)
-    assert train.propensities is not None
-    if not remembers:
-        return boosted.fit_shares(train, train.propensities, seed)
     settings = HistoryBehavior(boosted)
-    inner = boosted.fit_shares(train.with_history(settings.steps), train.propensities, seed)
-    return settings.around(inner, train)
+    seen = train.with_history(settings.steps) if remembers else train
+    shares = completed_propensities(seen) if told else train.propensities
+    assert shares is not None
+    inner = boosted.fit_shares(seen, shares, seed)
+    return settings.around(inner, train) if remembers else inner
 
 
 def _trend(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel | None:
