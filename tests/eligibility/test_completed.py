@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.eligibility.completed import completed_propensities, has_edge
-from poela.eligibility.support import cross_fitted_support, tells
+from poela.eligibility.support import cross_fitted_support
 
 
 def _logs(chances: FloatArray, contexts: FloatArray, seed: int, told: FloatArray | None = None) -> Trajectories:
@@ -48,7 +48,7 @@ def test_rows_add_up_to_one_and_keep_what_was_logged(seed: int, actions: int) ->
     found = completed_propensities(logs)
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(found[np.arange(40), logs.actions], logs.logged_propensities)
+    np.testing.assert_allclose(found[np.arange(40), logs.actions], logs.logged_propensities)
     if actions == 2:
         np.testing.assert_allclose(found, chances, atol=1e-9)
 
@@ -79,9 +79,8 @@ def test_a_practice_that_prefers_smoothly_misses_nothing() -> None:
 def test_propensities_that_are_wrong_tell_nothing() -> None:
     """Logged as if everybody could have had everything: what was done has the word."""
     logs, chances = _with_a_hole(900, 0, 1.0)
+    assert np.abs(completed_propensities(logs) - chances).mean() < 0.005
     wrong = _logs(chances, np.asarray(logs.contexts, np.float64), 0, told=np.tile([0.4, 0.4, 0.2], (900, 1)))
-    assert tells(logs, False)
-    assert not tells(wrong, False)
     support = cross_fitted_support(wrong, 0.02, False)
     assert support is not None
     hole = contexts_above(wrong, 1.0)

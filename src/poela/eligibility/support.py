@@ -7,7 +7,7 @@ chance and a smooth trend explain (`rarity`) has support everywhere.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -22,7 +22,6 @@ from poela.behavior.model import BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaWarning
-from poela.core.log_cache import cached
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.completed import are_contradicted, completed_propensities, has_edge
@@ -38,7 +37,6 @@ PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what ch
 LEAST_TOLD = 5  # cases in a leaf where propensities tell, which have no noise
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 ITERATIONS = 100  # of the smooth trend
-LEAST_UNITS = 20  # with fewer, propensities and actions cannot be compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +98,12 @@ def cross_fitted_support(
     known = has_holes(train)
     if train.n_units < 2 or known is False:
         return None
-    told = tells(train, remembers)
-    few = known is not None or told or train.n_steps > MANY_ROWS
+    few = known is not None or may_tell(train) or train.n_steps > MANY_ROWS
     bags = min(FEWER_BAGS if few else BAGS, train.n_units)
     bag_of = fold_numbers(train, bags, 0)
-    models = [_one_model(train, bag_of != bag, remembers, bag, told) for bag in range(bags)]
-    trends = [None if told else _trend(train, bag_of != bag, remembers, bag) for bag in range(bags)]
-    held_out, expected = (
-        _rows(train, [(model, bag_of == bag) for bag, model in enumerate(some)]) for some in (models, trends)
-    )
-    model = _calibrated(train, models, held_out, expected, share, evidence, told)
+    models = _Models(train, {bag: bag_of != bag for bag in range(bags)}, remembers)
+    asked = {bag: bag_of == bag for bag in range(bags)}
+    model, held_out = models.calibrated(train, asked, share, evidence)
     return Support(model, held_out, bag_of[train.episode_of_step])
 
 
@@ -124,24 +118,56 @@ def support_of_folds(
     pairs = list(combinations(range(folds), 2))
     if has_holes(logs) is False or folds < 3:
         return [None] * folds, dict.fromkeys(pairs)
-    teaching = {pair: ~np.isin(fold_of, pair) for pair in pairs}
-    told = tells(logs, remembers)
-    without = {pair: _one_model(logs, teaching[pair], remembers, number, told) for number, pair in enumerate(pairs)}
-    trends = {
-        pair: None if told else _trend(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)
-    }
+    models = _Models(logs, {pair: ~np.isin(fold_of, pair) for pair in pairs}, remembers)
     single = []
     for fold in range(folds):
-        own = {pair: sum(pair) - fold for pair in pairs if fold in pair}  # and the other fold of each
-        train = logs.take(np.flatnonzero(fold_of != fold))
         other_of = fold_of[fold_of != fold]
-        held_out, expected = (
-            _rows(train, [(some[pair], other_of == other) for pair, other in own.items()]) for some in (without, trends)
-        )
-        models = [without[pair] for pair in own]
-        single.append(_calibrated(train, models, held_out, expected, share, told=told))
-    both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
-    return [*single], dict(both)
+        asked = {pair: other_of == sum(pair) - fold for pair in pairs if fold in pair}  # about the other fold of each
+        single.append(models.calibrated(logs.take(np.flatnonzero(fold_of != fold)), asked, share)[0])
+    both: dict[tuple[int, int], SupportModel | None] = {}
+    for first, second in pairs:
+        own = [pair for pair in pairs if first in pair].index((first, second))
+        both[first, second] = replace(single[first], models=(single[first].models[own],))
+    return [*single], both
+
+
+class _Models:
+    """Models of some parts of the logs, by what teaches them: actions, their propensities, or a smooth trend."""
+
+    def __init__(self, logs: Trajectories, teaching: Mapping[Any, BoolArray], remembers: bool) -> None:
+        self._logs, self._teaching, self._remembers = logs, teaching, remembers
+        self._fitted: dict[str, dict[Any, BehaviorModel | None]] = {}
+
+    def calibrated(
+        self, train: Trajectories, asked: Mapping[Any, BoolArray], share: float, evidence: Evidence = USUAL
+    ) -> tuple[SupportModel, FloatArray]:
+        """The support of these episodes, and what models say [N, A] of those of them that each is `asked` about.
+
+        Propensities of taken actions teach it where actions, by models that have not seen them, do not contradict them.
+        """
+        held_out = self._rows("actions", train, asked)
+        told = may_tell(train) and not are_contradicted(train, held_out)
+        kind = "propensities" if told else "actions"
+        if told:
+            held_out = self._rows(kind, train, asked)
+        expected = held_out if told else self._rows("trend", train, asked)
+        models = [model for part in asked if (model := self._of(kind)[part]) is not None]
+        return _calibrated(train, models, held_out, expected, share, evidence, told), held_out
+
+    def _rows(self, kind: str, train: Trajectories, asked: Mapping[Any, BoolArray]) -> FloatArray:
+        return _rows(train, [(self._of(kind)[part], episodes) for part, episodes in asked.items()])
+
+    def _of(self, kind: str) -> dict[Any, BehaviorModel | None]:
+        """The models of all parts of one kind, made when they are asked for."""
+        if kind not in self._fitted:
+            parts, logs, remembers = enumerate(self._teaching.items()), self._logs, self._remembers
+            self._fitted[kind] = {
+                part: _trend(logs, own, remembers, seed)
+                if kind == "trend"
+                else _one_model(logs, own, remembers, seed, kind == "propensities")
+                for seed, (part, own) in parts
+            }
+        return self._fitted[kind]
 
 
 def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel | None, BoolArray]]) -> FloatArray:
@@ -196,24 +222,9 @@ def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).permutation(episodes)[:count])
 
 
-def tells(logs: Trajectories, remembers: bool) -> bool:
-    """Whether the propensities of actions that were taken tell what was done: where actions do not contradict them.
-
-    >>> rng = np.random.default_rng(0)
-    >>> actions, contexts = (rng.random(300) < 0.3) * 1, rng.normal(size=(300, 2))
-    >>> right, wrong = (np.where(actions == 1, one, 1 - one) for one in (0.3, 0.8))
-    >>> [tells(Trajectories(contexts, actions, np.zeros(300), np.arange(301), own), False) for own in (right, wrong)]
-    [True, False]
-    """
-    if logs.propensities is None or logs.propensities.ndim == 2 or logs.estimated or logs.n_units < LEAST_UNITS:
-        return False
-    return cached(logs, "propensities tell", remembers, lambda: _tells(logs, remembers))
-
-
-def _tells(logs: Trajectories, remembers: bool) -> bool:
-    first = fold_numbers(logs, 2, 0) == 0
-    rows = _rows(logs, [(_one_model(logs, ~half, remembers, 0), half) for half in (first, ~first)])
-    return not are_contradicted(logs, rows)
+def may_tell(logs: Trajectories) -> bool:
+    """Whether the propensities of actions that were taken are logged, and of no others."""
+    return logs.propensities is not None and logs.propensities.ndim == 1 and not logs.estimated
 
 
 def _one_model(
