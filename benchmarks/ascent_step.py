@@ -24,8 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from poela.data.trajectories import Trajectories
-from poela.learners.active import LOOK_EVERY, ActiveEpisodes
-from poela.learners.objective import crm_objective
+from poela.learners.active import LOOK_EVERY, ActiveEpisodes, crm_objective
 from poela.learners.policy_gradient import POCRM
 from poela.learners.training_batch import TrainingBatch
 from poela.networks.modules import Network

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from stored_rows import Row, add_flags, carry_out, rows_in, seeds
 
+from poela.data.action_space import Box
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.learners.registry import LEARNERS
@@ -32,9 +33,9 @@ from poela.serving.decisions import Answering
 from poela.serving.export import onnx_model
 from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import PolicySource
-from poela.studies.ambition import ambition_path
 from poela.studies.defaults import SUPPORTED
 from poela.studies.logging_policy import find_logging_policy
+from poela.studies.runs import ambition_path
 
 ACTIONS = ("penicillin", "surgery", "wait")
 FORBID = ("penicillin if allergy == 'yes'", "surgery if age < 30")
@@ -83,7 +84,7 @@ def policies_of(
     model = find_logging_policy((train, None, None), "auto", seed)
     train, behavior = model.parts[0] or train, model.model
     for name in learners:
-        if LEARNERS[name].real_valued:
+        if LEARNERS[name].acts_in is Box:
             continue
         learner: Any = LEARNERS[name]()
         known = {field.name for field in fields(learner)}
@@ -199,7 +200,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.table is None:
         logs = seeds(asked.first or 0, asked.logs, asked.shard)
-        names = [name for name in LEARNERS if not LEARNERS[name].real_valued]
+        names = [name for name in LEARNERS if LEARNERS[name].acts_in is not Box]
         every = [(known, name) for known in (True, False) for name in names]
         tasks = [("forbidden", name, known, asked.rows, seed) for seed in logs for known, name in every]
         for _ in carry_out(tasks, row_of, asked.out, asked.shard, asked.jobs, asked.minutes):

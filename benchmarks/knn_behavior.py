@@ -7,7 +7,7 @@ import numpy as np
 from measuring import Speed, Work
 from nearest_actions import ROWS_AT_ONCE, logs_of
 
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 
 K = 100
 

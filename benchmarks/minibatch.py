@@ -16,7 +16,7 @@ import torch
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.rollouts import true_value
-from poela.learners.objective import crm_objective
+from poela.learners.active import crm_objective
 from poela.learners.policy_gradient import POELA, PolicyGradient
 from poela.policies.network import NetworkPolicy
 from poela.simulators.registry import simulate, source

@@ -3,17 +3,22 @@
 OMP_NUM_THREADS=1 python benchmarks/serve_load.py
 
 The server is one process; a second one asks at a steady rate over some open connections, one case in each request, and
-measures from the moment at which a request was due (so that a server that falls behind cannot hide it).
+measures from the moment at which a request was due (so that a server that falls behind cannot hide it). Two servers
+take turns, one with ONNX Runtime and one without, so that their ratio holds on a busy machine. All of it stays on this
+machine and ends by itself.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -57,47 +62,78 @@ def generate(address: str, rate: float, seconds: float, features: int, connectio
 
 
 def main() -> None:
-    """Serve policies of growing size, and ask."""
+    """Serve policies of growing size, by ONNX Runtime and by the policy itself in turn, and ask."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=117_000)
     parser.add_argument("--features", type=int, nargs="+", default=[8, 44])
     parser.add_argument("--actions", type=int, default=25)
     parser.add_argument("--rate", type=float, default=200)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--connections", type=int, default=20)
     parser.add_argument("--ask", help="the address of a running server (for the process that asks)")
     asked = parser.parse_args()
     if asked.ask:
         generate(asked.ask, asked.rate, asked.seconds, asked.features[0], asked.connections)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers end, too
     for features in asked.features:
         policy = network_policy(logs_of(asked.steps // 13 * 13, features, asked.actions), "q100")
-        with tempfile.TemporaryDirectory() as folder:
+        print(f"{features} features, {asked.steps:,} logged steps, {asked.actions} actions", flush=True)
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as servers:
             policy.save(Path(folder) / "policy")
-            server = subprocess.Popen(
-                [sys.executable, "-m", "poela", "serve", f"{folder}/policy", "--port", "0", "--quiet"],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            assert server.stdout is not None
-            told = ""
-            while "http://" not in told:
-                told += server.stdout.readline()
-            address = "http://127.0.0.1:" + told.rpartition("127.0.0.1:")[2].split()[0]
-            print(f"{features} features, {asked.steps:,} logged steps, {asked.actions} actions", flush=True)
-            httpx.post(f"{address}/v1/decide", json=_case(features)).raise_for_status()  # which builds the searches
-            before = _processor_seconds(server.pid)
-            given = ["--rate", asked.rate, "--seconds", asked.seconds, "--connections", asked.connections]
-            subprocess.run(
-                [sys.executable, __file__, "--ask", address, "--features", str(features), *map(str, given)], check=True
-            )
-            used = 1000 * (_processor_seconds(server.pid) - before) / (asked.rate * asked.seconds)
+            running = {name: servers.enter_context(served(f"{folder}/policy", name, features)) for name in WAYS}
+            used: dict[str, list[float]] = {name: [] for name in WAYS}
+            for _ in range(asked.repeats):
+                for name, (address, pid) in running.items():
+                    print(f" {name}", flush=True)
+                    used[name].append(_used(asked, features, address, pid))
+        for name, spent in used.items():
             print(
-                f"  the server used {used:.2f} ms of processor time for each, at load {os.getloadavg()[0]:.1f}",
-                flush=True,
+                f" {name}: {np.median(spent):.2f} ms of processor time for each ({min(spent):.2f} to {max(spent):.2f})"
             )
-            server.terminate()
-            server.wait()
+        ratios = np.array(used["runtime"]) / np.array(used["policy"])
+        print(
+            f" ratio {np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f}), at load "
+            f"{os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
+WAYS = {  # how a server is started: as users do, and as where ONNX Runtime is not installed
+    "runtime": "",
+    "policy": "import poela.serving.runtime as runtime; runtime.PACKAGES = ('no_such_package',); ",
+}
+
+
+@contextmanager
+def served(folder: str, way: str, features: int) -> Iterator[tuple[str, int]]:
+    """The address and the process of a server, which ends with the block."""
+    start = f"{WAYS[way]}from poela.cli import main; main(['serve', {folder!r}, '--port', '0', '--quiet'])"
+    server = subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        told = ""
+        while "http://" not in told:
+            line = server.stdout.readline()
+            assert line, told
+            told += line
+        address = "http://127.0.0.1:" + told.rpartition("127.0.0.1:")[2].split()[0]
+        httpx.post(f"{address}/v1/decide", json=_case(features)).raise_for_status()  # which builds the searches
+        yield address, server.pid
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _used(asked: argparse.Namespace, features: int, address: str, pid: int) -> float:
+    """Milliseconds of processor time that the server used for each case."""
+    before = _processor_seconds(pid)
+    given = ["--rate", asked.rate, "--seconds", asked.seconds, "--connections", asked.connections]
+    subprocess.run(
+        [sys.executable, __file__, "--ask", address, "--features", str(features), *map(str, given)], check=True
+    )
+    return 1000 * (_processor_seconds(pid) - before) / (asked.rate * asked.seconds)
 
 
 def _case(features: int) -> dict[str, object]:

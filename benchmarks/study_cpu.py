@@ -2,10 +2,12 @@
 
     OMP_NUM_THREADS=1 python benchmarks/study_cpu.py [--cross]
     python benchmarks/study_cpu.py --default [--commit f88706f] [--episodes 2000] [--repeats 3]
+    python benchmarks/study_cpu.py --files [--episodes 500]
 
 For two commits: the same with PYTHONPATH set to the other one's src. `--cross`: five folds instead of one split.
 `--default`: the default study of this code and that of an earlier commit, each with the defaults of its own, on the
 same log, in turn, each in a process of its own; the earlier code is checked out beside, and removed again.
+`--files`: the files of one default study of this code, how often it waits for the disk, and for how many runs.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -40,15 +43,25 @@ def candidates() -> list[Candidate]:
     ]
 
 
-def default_study(logs: str) -> None:
+def default_study(logs: Any) -> None:
     """One default study in this process: what it chose, and what that took."""
-    read = poela.read_logs(logs)
+    read = logs if isinstance(logs, poela.Trajectories) else poela.read_logs(logs)
+    waits, fsync = [], os.fsync
+
+    def counted(handle: int) -> None:
+        waits.append(handle)
+        fsync(handle)
+
+    os.fsync = counted
     started = time.process_time()
     with tempfile.TemporaryDirectory() as home:
         study = learn(read, out=Path(home) / "study", backend="inline", seed=0)
         seconds = time.process_time() - started
         shown = None if study.choice.chosen is None else study.choice.chosen.metrics.get("shown")
-        print(json.dumps({"seconds": round(seconds, 1), "choice": study.chosen_name, "shown": shown}))
+        found = {"seconds": round(seconds, 1), "choice": study.chosen_name, "shown": shown}
+        sizes = [path.stat().st_size for path in Path(home).rglob("*") if path.is_file()]
+        on_disk = {"files": len(sizes), "megabytes": round(sum(sizes) / 1e6, 1), "waits": len(waits)}
+        print(json.dumps({**found, **on_disk, "runs": len(study.all_runs)}))
 
 
 def beside(commit: str, episodes: int, repeats: int) -> None:
@@ -80,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cross", action="store_true")
     parser.add_argument("--default", action="store_true", help="default studies of this code and an earlier one")
+    parser.add_argument("--files", action="store_true", help="what one default study writes")
     parser.add_argument("--commit", default="f88706f")
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=1)
@@ -87,6 +101,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.one:
         return default_study(asked.one)
+    if asked.files:
+        return default_study(simulate("tumor", episodes=asked.episodes, seed=0))
     if asked.default:
         return beside(asked.commit, asked.episodes, asked.repeats)
     how = {} if asked.cross else SPLIT

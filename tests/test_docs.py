@@ -15,7 +15,7 @@ from tests.warm import warm
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-FIRST_STUDY = DOCS / "start" / "first-study.md"
+FIRST_STUDY, INSTALL = (DOCS / "start" / f"{name}.md" for name in ("first-study", "install"))
 PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
@@ -64,7 +64,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=name_of)
 def test_bash_blocks_run(page: Path, tmp_path: Path) -> None:
-    programs = Path(sys.executable).parent if page == FIRST_STUDY else None  # as users start them
+    programs = Path(sys.executable).parent if page == INSTALL else None  # there, as users start them
     for code in blocks(page, "bash"):
         run_bash(code, tmp_path, programs)
 

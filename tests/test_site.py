@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 
 import poela
-from poela.cli.pages import OF_COMMANDS, OF_ERRORS
+from poela.cli.wording import OF_COMMANDS, OF_ERRORS
 
 ROOT = Path(__file__).parents[1]
 LAYOUTS = ((1280, "light"), (390, "dark"))

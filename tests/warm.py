@@ -90,6 +90,7 @@ def warm() -> Warm:
 def serve(listening: socket.socket, python: str) -> None:
     """Fork for everybody who connects."""
     _import_everything()
+    os.fsync = lambda fd: None  # no test cuts the power
     signal.signal(signal.SIGCHLD, _reap)
     threads = threading.active_count()
     assert threads == 1, "a process of several threads cannot be forked"

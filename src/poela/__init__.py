@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
     from poela.behavior.gaussian import GaussianBehavior as GaussianBehavior
     from poela.behavior.history import HistoryBehavior as HistoryBehavior
-    from poela.behavior.memory import memory_of as memory_of
+    from poela.behavior.history import memory_of as memory_of
     from poela.behavior.model import Behavior as Behavior
     from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
-    from poela.behavior.neighbours import KNNBehavior as KNNBehavior
+    from poela.behavior.propensities import KNNBehavior as KNNBehavior
     from poela.behavior.tempered import TemperedBehavior as TemperedBehavior
-    from poela.core.density import DensityPolicy as DensityPolicy
     from poela.core.errors import InputError as InputError
     from poela.core.errors import PoelaError as PoelaError
     from poela.core.errors import PoelaWarning as PoelaWarning
     from poela.core.errors import TrainingError as TrainingError
+    from poela.core.policy import DensityPolicy as DensityPolicy
     from poela.core.policy import Policy as Policy
+    from poela.data.action_space import Box as Box
+    from poela.data.action_space import Finite as Finite
     from poela.data.bandits import from_bandit as from_bandit
     from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
@@ -46,12 +48,12 @@ if TYPE_CHECKING:
     from poela.learners.consensus import Consensus as Consensus
     from poela.learners.continuous import ContinuousClone as ContinuousClone
     from poela.learners.continuous import ContinuousPOELA as ContinuousPOELA
-    from poela.learners.eligible_training import eligible_in_training as eligible_in_training
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.implicit_q import IQL as IQL
     from poela.learners.learner import Checkpoint as Checkpoint
     from poela.learners.learner import Learner as Learner
-    from poela.learners.logging_policy import logging_policy as logging_policy
+    from poela.learners.learner import eligible_in_training as eligible_in_training
+    from poela.learners.learner import logging_policy as logging_policy
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
     from poela.learners.policy_gradient import POMu as POMu
@@ -103,17 +105,19 @@ _HOME = {
     "RecurrentCloneBehavior": "poela.behavior.clone",
     "GaussianBehavior": "poela.behavior.gaussian",
     "HistoryBehavior": "poela.behavior.history",
-    "memory_of": "poela.behavior.memory",
+    "memory_of": "poela.behavior.history",
     "Behavior": "poela.behavior.model",
     "MultinomialBehavior": "poela.behavior.multinomial",
-    "KNNBehavior": "poela.behavior.neighbours",
+    "KNNBehavior": "poela.behavior.propensities",
     "TemperedBehavior": "poela.behavior.tempered",
-    "DensityPolicy": "poela.core.density",
+    "DensityPolicy": "poela.core.policy",
     "InputError": "poela.core.errors",
     "PoelaError": "poela.core.errors",
     "PoelaWarning": "poela.core.errors",
     "TrainingError": "poela.core.errors",
     "Policy": "poela.core.policy",
+    "Box": "poela.data.action_space",
+    "Finite": "poela.data.action_space",
     "from_bandit": "poela.data.bandits",
     "to_bandit": "poela.data.bandits",
     "read_mimic_sepsis": "poela.data.cohorts",
@@ -143,12 +147,12 @@ _HOME = {
     "Consensus": "poela.learners.consensus",
     "ContinuousClone": "poela.learners.continuous",
     "ContinuousPOELA": "poela.learners.continuous",
-    "eligible_in_training": "poela.learners.eligible_training",
+    "eligible_in_training": "poela.learners.learner",
     "FittedQ": "poela.learners.fitted_q",
     "IQL": "poela.learners.implicit_q",
     "Checkpoint": "poela.learners.learner",
     "Learner": "poela.learners.learner",
-    "logging_policy": "poela.learners.logging_policy",
+    "logging_policy": "poela.learners.learner",
     "POCRM": "poela.learners.policy_gradient",
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",

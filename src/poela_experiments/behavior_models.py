@@ -20,7 +20,7 @@ from poela.behavior.calibration import tempered
 from poela.behavior.clone import CloneBehavior, RecurrentCloneBehavior
 from poela.behavior.model import Behavior
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaWarning

@@ -11,8 +11,8 @@ import numpy as np
 
 from poela.core.arrays import Float32Array
 from poela.core.errors import PoelaError
-from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
+from poela.core.registry import how_to_install
 from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior, QNetworks
 from poela.simulators.episodes import run
 

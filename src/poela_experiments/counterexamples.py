@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.simulators.counterexamples import Bandit, HiddenBranch
+from poela.simulators.tabular import Bandit, HiddenBranch
 from poela_experiments.frame.figures import line_figure, paper_and_ours
 from poela_experiments.frame.published import Number, published
 from poela_experiments.frame.results import Cell, Report, ResultTable, place_of, with_error

@@ -14,7 +14,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import PoelaError
-from poela.core.extras import how_to_install
+from poela.core.registry import how_to_install
 
 ENVIRONMENTS = {"hopper": "Hopper-v5", "walker2d": "Walker2d-v5"}
 LEVELS = ("random", "medium", "expert")

@@ -11,7 +11,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.ragged import episode_sums
-from poela.simulators.counterexamples import HiddenBranch
+from poela.simulators.tabular import HiddenBranch
 
 TIE = 1e-9
 

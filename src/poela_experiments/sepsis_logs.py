@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import run as simulated
 from poela.simulators.sepsis import Sepsis, SepsisBehavior

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from poela.behavior.annotation import annotate, annotated, annotation
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import LoggedSteps
 from poela.data.folds import fold_numbers

@@ -5,7 +5,7 @@ import pytest
 
 from poela.behavior.annotation import annotation
 from poela.behavior.clone import CloneBehavior, RecurrentCloneBehavior, RecurrentCloneModel
-from poela.behavior.held_out import mean_log_likelihood
+from poela.behavior.model import mean_log_likelihood
 from poela.core.errors import InputError, TrainingError
 from poela.data.trajectories import Trajectories
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from poela.behavior.memory import Memory, memory_of
+from poela.behavior.history import Memory, memory_of
 from poela.data.trajectories import Trajectories
 from poela.simulators.cartpole import CartPole, CartPoleBehavior, QNetworks
 from poela.simulators.episodes import run

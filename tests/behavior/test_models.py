@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from poela.behavior.boosted import BoostedBehavior, BoostedModel
 from poela.behavior.clone import CloneBehavior
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.trajectories import Trajectories
 

@@ -10,7 +10,7 @@ from poela.core.arrays import FloatArray
 from poela.core.policy import along_once
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.logging_policy import logging_policy
+from poela.learners.learner import logging_policy
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import Neighbours
 

@@ -12,7 +12,7 @@ import pytest
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.model import Behavior, BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.behavior.registry import BEHAVIORS, STORED_KINDS
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.errors import InputError, PoelaWarning

@@ -10,6 +10,7 @@ import torch
 from scipy import integrate
 
 from poela.core.errors import InputError
+from poela.data.action_space import Box
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.learners.learner import Learner
@@ -45,7 +46,7 @@ def made(name: str, form: dict[str, Any]) -> Learner:
 EVERY = {
     " ".join([name, *(f"{key}={value}" for key, value in form.items())]): made(name, form)
     for name in LEARNERS
-    if LEARNERS[name].real_valued
+    if LEARNERS[name].acts_in is Box
     for form in FORMS + OWN.get(name, [])
 }
 every_learner = pytest.mark.parametrize("learner", EVERY.values(), ids=EVERY.keys())

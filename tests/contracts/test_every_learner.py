@@ -11,6 +11,7 @@ import torch
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
+from poela.data.action_space import Box
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.evaluation.evaluate import evaluate
@@ -52,7 +53,7 @@ def made(name: str, form: dict[str, Any]) -> Learner:
 EVERY = {
     " ".join([name, *(f"{key}={value}" for key, value in form.items())]): made(name, form)
     for name in LEARNERS
-    if not LEARNERS[name].real_valued  # those have a contract of their own
+    if LEARNERS[name].acts_in is not Box  # those have a contract of their own
     for form in FORMS.get(name, [{}])
 }
 every_learner = pytest.mark.parametrize("learner", EVERY.values(), ids=EVERY.keys())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from poela.core import extras
-from poela.core.extras import how_to_install
+from poela.core import registry as extras
+from poela.core.registry import how_to_install
 
 ROOT = Path(__file__).parents[2]
 

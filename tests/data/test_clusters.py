@@ -12,7 +12,7 @@ from tests.data.log_files import SOURCES, Write, csv
 
 from poela import InputError, LogLayout, Trajectories, read_logs
 from poela.behavior.annotation import annotation
-from poela.behavior.held_out import held_out_split
+from poela.behavior.model import held_out_split
 from poela.data.folds import fold_numbers
 from poela.data.joining import joined
 from poela.eligibility.quantiles import action_distances

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pytest
 
 from poela import InputError, Trajectories, read_logs
-from poela.data.action_space import finite_actions
+from poela.data.action_space import Box, finite_actions
 from poela.data.layout import LogLayout
 
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], words: str) -> None:
 
 
 def same(read: Any, ours: Trajectories) -> None:
-    assert read.is_real
+    assert read.action_space == ours.action_space == Box(read.action_names)
     for name in ("contexts", "actions", "rewards", "offsets", "log_densities"):
         np.testing.assert_array_equal(getattr(read, name), getattr(ours, name))
     assert (read.feature_names, read.action_names) == (ours.feature_names, ours.action_names)

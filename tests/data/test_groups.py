@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poela.core.errors import InputError
-from poela.data.episode_columns import episode_columns
-from poela.data.groups import EpisodeColumn, GroupBy, binned, context_column, grouped, table_column
+from poela.data.groups import EpisodeColumn, GroupBy, binned, context_column, episode_columns, grouped, table_column
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import poela
 from poela.cli import main
-from poela.cli.log_files import write_logs
+from poela.cli.simulate import write_logs
 from poela.core.errors import InputError
 from poela.data.spreadsheets import as_meant, harmless
 from poela.data.trajectories import Trajectories

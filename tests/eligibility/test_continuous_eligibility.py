@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from poela import ContinuousEligibility, InputError, Trajectories
 from poela.core.arrays import FloatArray
-from poela.core.density import gaussian_log_density
+from poela.core.policy import gaussian_log_density
 from poela.eligibility.boxes import Boxes, log_interval, most_boxes, truncated_normal
 from poela.eligibility.continuous import FittedContinuousEligibility
 

@@ -12,7 +12,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.decision_rows import loose_contexts
 from poela.data.trajectories import Trajectories
-from poela.eligibility.likeness import Likeness
+from poela.eligibility.explanation import Likeness
 from poela.eligibility.rules import AnyAction, Eligibility, MinimumProbability, Radius
 
 

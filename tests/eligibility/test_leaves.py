@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from poela.behavior.boosted import BoostedBehavior, BoostedModel
+from poela.behavior.model import Schema
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.schema import Schema
 from poela.data.trajectories import Trajectories
-from poela.eligibility.leaves import shared_leaves
+from poela.eligibility.explanation import shared_leaves
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
 from poela.regression.forest import Forest

@@ -5,8 +5,7 @@ import pytest
 from benchmarks.holes_in_support.scenarios import scenario
 
 from poela.core.arrays import BoolArray, FloatArray
-from poela.eligibility.rarity import Evidence, is_missing
-from poela.eligibility.support import fit_support, limits
+from poela.eligibility.support import Evidence, fit_support, is_missing, limits
 
 FEW = Evidence(enough=0, level=0.05)
 

@@ -24,13 +24,12 @@ from poela.eligibility.support import (
     looks_back,
     support_of_folds,
 )
-from poela.eligibility.support_model import SupportModel
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import SupportedBehavior, SupportModel
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.policies.storage import load_object, load_policy
-from poela.studies.ambition import ambition_path
 from poela.studies.defaults import DEFAULT_LEARNERS, default_candidates
+from poela.studies.runs import ambition_path
 
 INSIDE, BESIDE = np.array([0.5, 0.5, 0.0]), np.array([0.4, 0.4, 0.2])
 

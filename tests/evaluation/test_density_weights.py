@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 from poela import InputError, Trajectories, evaluate
 from poela.core.arrays import FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
+from poela.core.policy import gaussian_log_density, standard_normal
 from poela.evaluation.rollouts import true_value
 from poela.evaluation.weights import log_weights
 from poela.simulators.doses import Dosing, LinearGaussian, Titration

@@ -6,9 +6,16 @@ from scipy.stats import genpareto
 
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.diagnosed import calibration_error, undiagnosed
-from poela.stats.diagnostics import Diagnostics, diagnose, ess_by_step, largest_share, mean_weight
-from poela.stats.pareto import fit_generalised_pareto, pareto_k
+from poela.evaluation.estimate import calibration_error, undiagnosed
+from poela.stats.diagnostics import (
+    Diagnostics,
+    diagnose,
+    ess_by_step,
+    fit_generalised_pareto,
+    largest_share,
+    mean_weight,
+    pareto_k,
+)
 from poela.stats.weights import LogWeights
 
 

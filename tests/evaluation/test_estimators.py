@@ -12,8 +12,7 @@ from tests.problems import PROBLEM, TARGET
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.estimators_magic import lengths_considered, smallest_on_simplex
+from poela.evaluation.estimators import ESTIMATORS, lengths_considered, smallest_on_simplex
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import log_weights
 from poela.simulators.tabular import TablePolicy

@@ -5,7 +5,7 @@ import pytest
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.evaluation.estimators_by_step import guarded
+from poela.evaluation.estimators import guarded
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.scoring import Evaluator, Scoring

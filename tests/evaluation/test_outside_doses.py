@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import norm
 
 from poela.core.arrays import BoolArray, FloatArray
-from poela.core.density import gaussian_log_density
+from poela.core.policy import gaussian_log_density
 from poela.data.trajectories import Trajectories
-from poela.eligibility.boxes import Boxes
-from poela.eligibility.doses import DoseRanges
+from poela.eligibility.boxes import Boxes, DoseRanges
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.outside import logged_support
 from poela.simulators.doses import LinearGaussian

@@ -9,13 +9,13 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.avoidance import propensity_overfitting
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.overfitting import (
     avoided_contexts,
     ball_weights,
     decompose,
     low_return_weight,
+    propensity_overfitting,
     train_validation_gap,
 )
 from poela.evaluation.weights import weights_of

@@ -12,8 +12,7 @@ from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.estimators_by_step import guarded
+from poela.evaluation.estimators import ESTIMATORS, guarded
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.scoring import Evaluator, Scoring

@@ -9,7 +9,7 @@ from tests.problems import BEHAVIOR, PROBLEM, TARGET
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.values import given_values
+from poela.evaluation.value_model import given_values
 from poela.simulators.episodes import run
 
 

@@ -10,10 +10,9 @@ from tests.experiments.tiny import tiny
 from poela.core.arrays import FloatArray
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evaluate import evaluate
-from poela.learners.objective import variance_of_sntis
-from poela.simulators.counterexamples import Bandit, HiddenBranch
+from poela.learners.active import variance_of_sntis
 from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy
+from poela.simulators.tabular import Bandit, HiddenBranch, TablePolicy
 from poela_experiments.counterexamples import (
     ELIGIBLE,
     IS,

@@ -8,7 +8,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.stats.contributions import standard_error
-from poela.stats.pareto import fit_generalised_pareto, pareto_k
+from poela.stats.diagnostics import fit_generalised_pareto, pareto_k
 from poela.stats.weights import LogWeights, effective_sample_size
 
 # Two episodes: ratios (2, 1/2) and (4), rewards (1, 3) and (2), discount 1/2.

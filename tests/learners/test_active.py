@@ -9,9 +9,8 @@ import torch
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.learners import active
-from poela.learners.active import ActiveEpisodes
+from poela.learners.active import ActiveEpisodes, crm_objective
 from poela.learners.learner import Learner
-from poela.learners.objective import crm_objective
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.stacked import Member, fit_stacked
 from poela.learners.training_batch import Ruled, TrainingBatch

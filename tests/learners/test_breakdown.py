@@ -9,7 +9,7 @@ from torch import Tensor
 from poela.core.errors import TrainingError
 from poela.data.trajectories import Trajectories
 from poela.learners import policy_gradient
-from poela.learners.objective import crm_objective
+from poela.learners.active import crm_objective
 from poela.learners.policy_gradient import POELA
 
 GOOD_STEPS = 12  # no multiple of the steps between looks

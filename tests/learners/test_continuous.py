@@ -14,7 +14,7 @@ from poela.learners.implicit_q import IQL
 from poela.simulators.doses import Dosing, Titration
 from poela.simulators.registry import simulate
 from poela.stats.weights import effective_sample_size
-from poela.studies.ambition import SHARES, ambition_path
+from poela.studies.runs import SHARES, ambition_path
 
 
 def bandit(n: int = 3000, seed: int = 0) -> Trajectories:

@@ -9,7 +9,7 @@ from poela.core import log_cache
 from poela.data.trajectories import Trajectories
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-from poela.learners.eligible_training import eligible_in_training
+from poela.learners.learner import eligible_in_training
 
 
 def logs() -> Trajectories:

@@ -16,7 +16,7 @@ from poela.eligibility.rules import MinimumProbability, Radius
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.learners.fitted_q import FittedQ
-from poela.policies.tilted import TiltedPolicy
+from poela.policies.valued import TiltedPolicy
 from poela.regression import backward_induction
 from poela.regression.ridge import Features
 from poela.regression.step_regression import Chosen, RidgeColumns, StepRidge

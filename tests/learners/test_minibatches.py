@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from poela.data.trajectories import Trajectories
-from poela.learners.minibatches import Minibatches
-from poela.learners.objective import crm_objective
+from poela.learners.active import Minibatches, crm_objective
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.stacked import stack_key
 from poela.learners.training_batch import TrainingBatch

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from poela.learners.objective import crm_objective, sntis, truncated_weights, variance_of_sntis
+from poela.learners.active import crm_objective, sntis, truncated_weights, variance_of_sntis
 
 LOG_WEIGHTS = np.array([0.3, -1.2, 8.0, -0.1, -np.inf])
 RETURNS = np.array([1.0, -2.0, 0.5, 3.0, 100.0])

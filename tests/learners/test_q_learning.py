@@ -16,9 +16,8 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.evaluation.rollouts import true_value
 from poela.learners import q_learning
-from poela.learners.divergence import DIVERGED
-from poela.learners.q_learning import BCQ, CQL, PQL, QLearning, conservative_terms
-from poela.learners.transitions import Limits, Transitions
+from poela.learners.q_learning import BCQ, CQL, PQL, Limits, QLearning, Transitions, conservative_terms
+from poela.learners.value_learner import DIVERGED
 from poela.networks.modules import NetworkShape
 from poela.networks.outputs import outputs_at
 from poela.networks.stack import Stack

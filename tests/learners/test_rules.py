@@ -12,7 +12,7 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.plainness import BY_LOT
 from poela.learners.rule_search import Bins, Search, Split, Terms, Tree, round_between
 from poela.learners.rules import margins
-from poela.policies.barring import BarringPolicy, barred_by
+from poela.policies.valued import BarringPolicy, barred_by
 
 
 def worth_by_hand(search: Search, tree: Tree, terms: Terms) -> float:

@@ -12,8 +12,8 @@ from poela.core.errors import InputError, TrainingError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners import policy_gradient
+from poela.learners.active import crm_objective
 from poela.learners.learner import Learner
-from poela.learners.objective import crm_objective
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ, CQL, PQL
 from poela.learners.stacked import Member, fit_stacked, in_parts, stack_key

@@ -9,9 +9,9 @@ import pytest
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.learners import value_kinds
+from poela.learners import value_learner as value_kinds
 from poela.learners.fitted_q import FittedQ
-from poela.learners.value_kinds import FEWEST_UNITS, kinds_for
+from poela.learners.value_learner import FEWEST_UNITS, kinds_for
 from poela.policies.storage import load_policy
 from poela.regression.backward_induction import BackwardInduction, Kind, best, expected
 from poela.regression.step_features import MOST_CODED_IN_PAIRS, Coding

@@ -13,13 +13,12 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.learners.consensus import Consensus
-from poela.learners.learner import Learner
-from poela.learners.logging_policy import logging_policy
+from poela.learners.learner import Learner, logging_policy
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.q_learning import BCQ
 from poela.policies.blended import BlendedPolicy
 from poela.policies.storage import load_policy
-from poela.studies.ambition import SHARES, ambition_path
+from poela.studies.runs import SHARES, ambition_path
 
 QUICK: dict[str, Any] = {"steps": 5, "hidden": (4,), "device": "cpu"}
 WARM: dict[str, Any] = {**QUICK, "warm_start_steps": 3}

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from poela.core.errors import InputError
-from poela.policies.allotting import by_budget, by_counts
-from poela.policies.hull_walk import hull_walk
+from poela.policies.allotting import by_budget, by_counts, hull_walk
 
 
 def test_the_example_of_maq() -> None:

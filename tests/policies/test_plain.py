@@ -10,7 +10,7 @@ import pytest
 
 from poela import InputError, MultinomialBehavior, Rules, load_policy, read_logs
 from poela.core.storage import Stored
-from poela.policies.cases import Case, Condition
+from poela.policies.plain import Case, Condition
 from poela.policies.storage import load_object
 
 N = 300

@@ -131,7 +131,7 @@ def test_what_is_pointed_at_tells_what_it_is(pages: dict[str, Path], opened: Any
     assert page.locator("#tip").is_hidden()
 
 
-@pytest.mark.parametrize(("width", "scheme"), zip(WIDTHS, SCHEMES, strict=True))
+@pytest.mark.parametrize(("width", "scheme"), list(zip(WIDTHS, SCHEMES, strict=True)))
 def test_everybody_can_read_it(width: int, scheme: str, pages: dict[str, Path], opened: Any) -> None:
     """axe-core: contrast, names of things, order of headings, and what else can be checked by a machine."""
     source = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: axe-playwright-python")

@@ -12,8 +12,7 @@ import pytest
 
 from poela.cli import main
 from poela.data.trajectories import Trajectories
-from poela.report.numbers.enough import joined_groups, told
-from poela.report.numbers.logged import histogram, propensity_calibration
+from poela.report.numbers.judged import histogram, joined_groups, propensity_calibration, told
 
 RARE, ACTION, EXTREME, LONG = "zq-rare-ward", "chemo", -37.125, 9  # of the marked person alone
 FEW = re.compile(

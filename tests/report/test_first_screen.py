@@ -243,7 +243,7 @@ def test_nothing_is_clipped_and_nothing_overflows(kind: str, pages: dict[str, Pa
         assert tab.fetched() == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), zip(WIDTHS, SCHEMES, strict=True))
+@pytest.mark.parametrize(("width", "scheme"), list(zip(WIDTHS, SCHEMES, strict=True)))
 def test_screenshots_show_the_answer(
     width: int, scheme: str, pages: dict[str, Path], opened: Any, tmp_path: Path
 ) -> None:

@@ -16,12 +16,17 @@ from poela.report.numbers.changes import (
     flows_of,
     largest_changes,
     strata_of_column,
+    touched,
 )
-from poela.report.numbers.eligible import eligible_along, eligible_sets
-from poela.report.numbers.enough import enough_cases
-from poela.report.numbers.judged import frontier_of, ladder_of
-from poela.report.numbers.weights import avoided, gamma_curve, training_gap, weights_by_return
-from poela.report.numbers.whom import touched
+from poela.report.numbers.judged import enough_cases, frontier_of, ladder_of
+from poela.report.numbers.weights import (
+    avoided,
+    eligible_along,
+    eligible_sets,
+    gamma_curve,
+    training_gap,
+    weights_by_return,
+)
 from poela.report.study_logs import StudyLogs, study_logs
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn

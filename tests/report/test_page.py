@@ -18,9 +18,8 @@ from poela.data.trajectories import Trajectories
 from poela.report.blocks import Code, Entry
 from poela.report.compare import comparison_page
 from poela.report.page import PageOptions, study_page, write_page
-from poela.report.sections.reproduce import candidates_toml, command_of, reproduce_section, toml_of
-from poela.studies.candidate_files import grids_in
-from poela.studies.candidates import Candidate
+from poela.report.sections.checklist import candidates_toml, command_of, reproduce_section, toml_of
+from poela.studies.candidates import Candidate, grids_in
 from poela.studies.learning import learn
 from poela.studies.selection import Selection
 from poela.studies.settings import StudySettings

@@ -11,7 +11,7 @@ from poela.cli.study_output import print_study
 from poela.core.readable import share_in_words
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.report.numbers.eligible import missing_actions
+from poela.report.numbers.weights import missing_actions
 from poela.report.page import study_page
 from poela.report.study_logs import study_logs
 from poela.studies.candidates import Candidate

@@ -22,7 +22,7 @@ from poela.behavior.clone import CloneBehavior, RecurrentCloneBehavior
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.model import Behavior
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.errors import InputError
 from poela.core.storage import Stored
@@ -31,16 +31,16 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, Radius
 from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
-from poela.learners.logging_policy import logging_policy
+from poela.learners.learner import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
 from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL
 from poela.policies.blended import BlendedPolicy
-from poela.policies.cases import Case, Condition
+from poela.policies.network import GreedyQPolicy
+from poela.policies.plain import Case, Condition
 from poela.policies.storage import UNFORESEEN, load_policy
-from poela.policies.tilted import TiltedPolicy
-from poela.policies.value import GreedyQPolicy
+from poela.policies.valued import TiltedPolicy
 from poela.regression.step_boosted import fit_boosted
 from poela.regression.step_values import StepQ
 

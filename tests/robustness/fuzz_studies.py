@@ -19,7 +19,7 @@ import numpy as np
 
 from poela.core.errors import PoelaError, PoelaWarning
 from poela.core.files import sha256
-from poela.core.storage import canonical
+from poela.core.stored import canonical
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study

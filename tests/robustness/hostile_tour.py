@@ -30,7 +30,7 @@ from tests.serving.episodes import graph_inputs, inputs_of, logs, random_episode
 from tests.serving.policies import POLICIES
 
 from poela.core.errors import InputError
-from poela.core.outputs import output_file, output_folder
+from poela.core.paths import output_file, output_folder
 from poela.data.history import StepsToFollow
 from poela.data.rewards import reward_formula
 from poela.data.spreadsheets import as_meant, harmless

@@ -23,7 +23,7 @@ from poela.cli import main
 from poela.cli.application import app
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.outputs import OWNED
+from poela.core.paths import OWNED
 from poela.data.receipts import Receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus

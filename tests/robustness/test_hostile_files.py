@@ -141,7 +141,7 @@ CONTAINERS: dict[str, tuple[Container, str]] = {
     "a table of arrays": (body_of(lambda body: body["object"].update(arrays={})), "field arrays"),
     "a list of parts": (body_of(lambda body: body["object"].update(parts=[])), "field parts"),
     "text for a part": (body_of(lambda body: body["object"]["parts"].update(eligibility="x")), "exactly the fields"),
-    "an array twice": (body_of(lambda body: body["object"]["arrays"].append("mean")), "missing"),
+    "an array twice": (body_of(lambda body: body["object"]["arrays"].append("mean")), "named twice"),
     "an array of nobody": (body_of(lambda body: body["object"]["arrays"].remove("mean")), "belongs to nothing"),
     "an array that is not there": (body_of(lambda body: body["object"]["arrays"].append("x")), "'x' is missing"),
     "an array of another folder": (body_of(lambda body: body["object"]["arrays"].append("../x")), "no name"),

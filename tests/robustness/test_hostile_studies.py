@@ -16,7 +16,7 @@ from tests.robustness.seeds import seed
 from poela.cli import main
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.files import sha256
-from poela.core.storage import canonical
+from poela.core.stored import canonical
 from poela.studies.records import StudyRecord
 from poela.studies.store import Store
 from poela.studies.study import Study

@@ -95,7 +95,7 @@ def test_a_folder_that_stays_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "thing").mkdir()
     handle = os.open(tmp_path / "thing", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    monkeypatch.setattr("poela.core.locks.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("poela.core.temporary.PATIENCE_SECONDS", 0.1)
     with pytest.raises(PoelaError, match="thing is in use by another process"):
         save(tmp_path / "thing", 1)
     os.close(handle)

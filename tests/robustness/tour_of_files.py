@@ -21,8 +21,7 @@ from poela import InputError, PoelaError, Trajectories, read_logs
 from poela.data import unpacking
 from poela.learners.consensus import Consensus
 from poela.report.blocks import Section, Text, named
-from poela.report.numbers.enough import told
-from poela.report.numbers.logged import histogram
+from poela.report.numbers.judged import histogram, told
 from poela.report.page import Page, page_place, write_page
 from poela.report.pictures.drawing import clean
 from poela.serving.export import export_onnx

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import lambertw
 
 from poela import InputError
-from poela.rounds.sequences import mixture_bounds, planned_boundaries, sequence_boundary
+from poela.rounds.looks import mixture_bounds, planned_boundaries, sequence_boundary
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from poela import InputError, Study, Trajectories
 from poela.cli import main
 from poela.rounds.compared import Units, against_practice, compared, two_arms
 from poela.rounds.drift import Drift
-from poela.rounds.looks import WatchPlan
-from poela.rounds.sequences import sequence_boundary
+from poela.rounds.looks import WatchPlan, sequence_boundary
 from poela.rounds.watch import Watched, _refuse_inexact
 from poela.stats.bounds import Bounds
 

@@ -8,7 +8,7 @@ from poela.behavior.boosted import BoostedBehavior
 from poela.behavior.clone import CloneBehavior
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.neighbours import KNNBehavior
+from poela.behavior.propensities import KNNBehavior
 from poela.behavior.tempered import TemperedBehavior
 from poela.data.history import WithHistory
 from poela.data.trajectories import Trajectories
@@ -19,8 +19,8 @@ from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ, PQL
 from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL, SPIBB
-from poela.policies.cases import Case, Condition
-from poela.studies.ambition import ambition_path
+from poela.policies.plain import Case, Condition
+from poela.studies.runs import ambition_path
 
 GRADIENT: dict[str, Any] = {"steps": 4, "warm_start_steps": 4, "hidden": (8, 8), "device": "cpu"}
 VALUES: dict[str, Any] = {"steps": 4, "hidden": (8, 8), "device": "cpu"}

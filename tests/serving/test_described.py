@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from tests.serving.episodes import logs, mixed_logs
 from tests.serving.policies import NEAR, POLICIES, last
+from tests.serving.test_doses import POLICIES as DOSES
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.learners.consensus import Consensus
@@ -17,7 +18,7 @@ from poela.serving.source import PolicySource
 
 HERE = "http://127.0.0.1"
 TOKEN = "correct-horse-battery-staple"
-LOOKED_FOR = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+LOOKED_FOR = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 SERVED: dict[str, Callable[[], Any]] = {
@@ -25,6 +26,7 @@ SERVED: dict[str, Callable[[], Any]] = {
     "steps": lambda: POLICIES["fittedq, no history"](logs()),
     "histories": lambda: POLICIES["fittedq"](logs()),
     "text and gaps": lambda: last(Consensus(rule=NEAR), mixed_logs(), MultinomialBehavior()),
+    "amounts": DOSES["continuouspoela"],
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serving.episodes import FEATURES, logs, mixed_logs, random_episodes
+from tests.serving.episodes import ACTIONS, FEATURES, logs, mixed_logs, random_episodes
 from tests.serving.policies import MULTINOMIAL, NEAR, POLICIES, last
 
 from poela.core.typed import shown
@@ -15,6 +15,7 @@ from poela.policies.ruled import RuledPolicy
 from poela.serving import decisions
 from poela.serving.decisions import Answering
 from poela.serving.direct import is_direct
+from poela.serving.requests import Form
 from poela.serving.source import PolicySource
 
 TRAIN = logs()
@@ -22,7 +23,8 @@ OUTCOMES = np.random.default_rng(2).normal(size=TRAIN.n_steps)
 
 
 def both(policy: Any, cases: list[dict[str, Any]], outcomes: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """The answers without a table, and with one."""
+    """The answers without a table, and with one; by the policy itself."""
+    monkeypatch.setattr(decisions, "compiled", lambda policy: "not here")
     desk = Answering(PolicySource(policy, "a policy", outcomes))
     assert is_direct(desk.form)
     request = desk.form.parsed(json.dumps({"cases": cases, "seed": 4}).encode())
@@ -31,23 +33,29 @@ def both(policy: Any, cases: list[dict[str, Any]], outcomes: Any, monkeypatch: p
     return direct, desk.decided([request, request])
 
 
+def cases_of(form: Form, n: int) -> list[dict[str, Any]]:
+    """Cases of the last steps of random episodes, with what a policy of this form wants to know."""
+    episodes, cases = random_episodes(TRAIN, 20 * n), []
+    named = [dict(zip(FEATURES, row, strict=True)) for row in episodes.contexts.tolist()]
+    for start, end in zip(episodes.offsets[:n], episodes.offsets[1 : n + 1], strict=True):
+        case: dict[str, Any] = {"id": int(start), "features": named[end - 1]}
+        if form.wants_step:
+            case["step"] = int(end - start - 1)
+        if form.wants_history:
+            acted = [ACTIONS[action] for action in episodes.actions[start : end - 1]]
+            case["history"] = [
+                {"features": row, "action": action} for row, action in zip(named[start : end - 1], acted, strict=True)
+            ]
+        cases.append(case)
+    return cases
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_answers_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = POLICIES[name](TRAIN)
     if not isinstance(policy, RuledPolicy):
         pytest.skip("a model of the logging policy is not served")
-    form = Answering(PolicySource(policy, "a policy")).form
-    if not is_direct(form):
-        pytest.skip("it looks at earlier steps")
-    rows = random_episodes(TRAIN, 40).contexts.tolist()
-    cases: list[dict[str, Any]] = [
-        {
-            "id": number,
-            "features": dict(zip(FEATURES, row, strict=True)),
-            **({"step": number % 8} if form.wants_step else {}),
-        }
-        for number, row in enumerate(rows)
-    ]
+    cases = cases_of(Answering(PolicySource(policy, "a policy")).form, 40)
     outcomes = OUTCOMES if policy.eligibility.settings.measures else None
     direct, by_table = both(policy, cases, outcomes, monkeypatch)
     assert direct == by_table

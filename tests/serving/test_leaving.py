@@ -13,9 +13,8 @@ import pytest
 from poela import FittedQ, InputError, Rules, read_logs
 from poela.cli import main
 from poela.data.receipts import read_receipts
-from poela.policies.barring import BarringPolicy
-from poela.policies.cases import Case, Condition
-from poela.policies.plain import PlainPolicy
+from poela.policies.plain import Case, Condition, PlainPolicy
+from poela.policies.valued import BarringPolicy
 from poela.serving import decisions
 from poela.serving.decisions import Answering
 from poela.serving.source import open_policy

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from tests.serving.episodes import logs
-from tests.serving.policies import GRADIENT, last
+from tests.serving.policies import GRADIENT, POLICIES, last
 from tests.serving.test_serve import FINE, apart, asked, case, served
 
 from poela.learners.policy_gradient import POCRM
 from poela.serving.decisions import Answering, pieces_of
 from poela.serving.limits import EXPLAINED_COST
-from poela.serving.line import MOST_OF_ONE, MOST_TOGETHER, SHARE, SHARE_ALONE, FairLine, TooBusy
+from poela.serving.line import MOST_OF_ONE, MOST_TOGETHER, SHARE, SHARE_ALONE, FairLine, TooBusy, together_at
 from poela.serving.source import PolicySource
 
 PATIENCE = 60  # seconds until a test gives up: what is waited for comes much sooner
@@ -141,3 +141,24 @@ def test_an_explanation_is_more_work_than_a_step(plain: Any, monkeypatch: pytest
     monkeypatch.setattr(FairLine, "ask", noted)
     assert asked(served(plain), "POST", "/v1/explain", json={"cases": [case()]}).status_code == 200
     assert seen == [1 + EXPLAINED_COST]
+
+
+def test_a_go_is_as_large_as_its_work_allows() -> None:
+    """Where each step looks at many stored numbers, fewer go together, so that nobody waits long for one go."""
+    train = logs()
+    near = Answering(PolicySource(POLICIES["poela"](train), "a policy"))
+    assert near.stored_numbers == train.contexts.size
+    assert together_at(near.stored_numbers) == MOST_TOGETHER
+    goes: list[int] = []
+
+    def work(items: Any) -> Any:
+        goes.append(len(items))
+        return items
+
+    async def ask() -> None:
+        line = FairLine(work, together_at(10**7))
+        await asyncio.gather(*(line.ask(str(client), [(client, 1)]) for client in range(60)))
+
+    apart(ask())
+    assert max(goes) == SHARE
+    assert sum(goes) == 60

@@ -284,7 +284,7 @@ def test_sockets_of_all_kinds_of_attackers(plain: Any, monkeypatch: pytest.Monke
 
 
 def test_who_reads_no_answer_is_shut_out(plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poela.serving.connections.WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("poela.serving.server.WRITE_SECONDS", 0.5)
     body = json.dumps({"cases": [case(id=n) for n in range(100)]}).encode()
     request = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
     with listening_server(plain, rate=1e9) as port, connected(port) as deaf:

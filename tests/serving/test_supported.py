@@ -16,7 +16,7 @@ from tests.serving.test_serve import asked, named, served
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support import fit_support
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import SupportedBehavior
 from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA

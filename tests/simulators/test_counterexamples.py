@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from poela.core.errors import InputError
-from poela.simulators.counterexamples import DECOY, GAMBLE, SAFE, Bandit, HiddenBranch
 from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy
+from poela.simulators.tabular import DECOY, GAMBLE, SAFE, Bandit, HiddenBranch, TablePolicy
 
 
 def first_action(example: HiddenBranch, action: int) -> TablePolicy:

@@ -14,7 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError, PoelaError
 from poela.data.cohorts import FEATURES
 from poela.data.trajectories import Trajectories
-from poela.simulators import sepsis_tables
+from poela.simulators import sepsis as sepsis_tables
 from poela.simulators.episodes import GeneratorNoise, run
 from poela.simulators.sepsis import FROZEN, STEPS, VARYING, Sepsis, SepsisBehavior, SepsisState, sofa_scores
 

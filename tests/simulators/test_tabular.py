@@ -7,8 +7,7 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor
 from poela.core.ragged import episode_sums
-from poela.simulators.draws import RowDraws
-from poela.simulators.episodes import run
+from poela.simulators.episodes import RowDraws, run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 
 

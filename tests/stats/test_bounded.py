@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Bounds, Sample
+from poela.stats.bounds import Bounds, Sample, bounded_ends
 from poela.stats.contributions import Contributions, standard_error
 from poela.stats.intervals import intervals_of
 

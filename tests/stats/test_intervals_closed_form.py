@@ -7,12 +7,17 @@ from scipy.optimize import brentq, minimize
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.stats.bounds import Bounds, Sample
-from poela.stats.concentration import empirical_bernstein, hoeffding
+from poela.stats.bounds import Bounds, Sample, degrees_of_freedom, normal, student
 from poela.stats.contributions import Contributions
-from poela.stats.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment, log_likelihood_ratio
-from poela.stats.intervals import INTERVALS, intervals_of
-from poela.stats.normal import degrees_of_freedom, normal, student
+from poela.stats.intervals import (
+    INTERVALS,
+    empirical_bernstein,
+    empirical_likelihood,
+    empirical_likelihood_moment,
+    hoeffding,
+    intervals_of,
+    log_likelihood_ratio,
+)
 
 
 def weighted(n: int = 60, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from poela.data.action_space import Box, Finite
 from poela.stats.diagnostics import Diagnostics, diagnose
 from poela.stats.verdict import ACT, TrustThresholds, Verdict, verdict_on
 from poela.stats.weights import LogWeights
@@ -146,8 +147,8 @@ def test_equal_weights_are_trusted() -> None:
 
 def test_real_valued_actions_have_log_densities() -> None:
     heavy = replace(GOOD, pareto_k=2.0, mean_weight_z=9.0)
-    for real, known in ((True, "log densities"), (False, "propensities")):
-        verdict = verdict_on(heavy, estimated=True, real=real)
+    for space, known in ((Box(("dose",)), "log densities"), (Finite(("a", "b")), "propensities")):
+        verdict = verdict_on(heavy, estimated=True, known=space.chances, every=space.every)
         assert f"the {known} are wrong" in verdict.reasons[1]
         assert f"the {known} are estimated" in verdict.reasons[2]
-        assert ("Log the propensities of every action" in verdict.advice) != real
+        assert ("Log the propensities of every action" in verdict.advice) == (known == "propensities")

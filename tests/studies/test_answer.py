@@ -10,10 +10,9 @@ import pytest
 import poela
 from poela.data.trajectories import Trajectories
 from poela.stats.gain import Gain
-from poela.studies.answer import Answer
+from poela.studies.answer import Answer, findings
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import FinalEstimates
-from poela.studies.findings import findings
 from poela.studies.held_out import Episodes
 from poela.studies.records import ChoiceRecord
 from poela.studies.selection import Selection

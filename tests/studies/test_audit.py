@@ -15,20 +15,19 @@ from benchmarks.audit import DATES, HARMLESS, KINDS, TRAPS, clean_logs, is_found
 from poela.cli import main
 from poela.core.errors import PoelaWarning
 from poela.core.typed import to_plain
-from poela.data.late_times import late_columns
+from poela.data.encoding import late_columns
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.studies.audit import audit, audited
-from poela.studies.audited_columns import Column
 from poela.studies.doubted_propensities import imbalance_of
 from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, context_in_words
 from poela.studies.learning import learn
 from poela.studies.planning import plan
 from poela.studies.records import StudyRecord, fingerprint_of
 from poela.studies.study import Study
-from poela.studies.telling_columns import variance_explained
+from poela.studies.telling_columns import Column, variance_explained
 from poela.studies.unnamed_clusters import likeness
 
 QUICK: Any = {"learners": ["fittedq"], "folds": 2, "backend": "inline"}

@@ -129,14 +129,11 @@ def test_decisions_with_outcomes_are_the_next_log(study: Any, tmp_path: Path, ca
     ("command", "words"),
     [
         (
-            ["export", "STUDY", "--onnx", "OUT/policy.onnx"],
-            "of real-valued actions cannot be exported to ONNX",
-        ),
-        (
             ["report", "STUDY", "--by", "step", "--out", "OUT/r.html"],
             "--by step: single decisions are not shown for real-valued actions",
         ),
-        (["serve", "STUDY"], "decides about real-valued actions, which is not served: use poela decide"),
+        (["export", "STUDY", "--onnx", "OUT/policy.onnx", "--cover"], "export it without a cover"),
+        (["serve", "STUDY", "--receipts", "OUT/receipts"], "real-valued decisions are the log themselves"),
     ],
 )
 def test_what_cannot_be_done_is_said(study: Any, tmp_path: Path, capsys: Any, command: list[str], words: str) -> None:

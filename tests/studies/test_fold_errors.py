@@ -16,7 +16,7 @@ import poela
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaError
 from poela.core.files import sha256
-from poela.core.storage import canonical
+from poela.core.stored import canonical
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence

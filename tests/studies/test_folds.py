@@ -12,7 +12,7 @@ import pytest
 from tests.studies.coins import coins
 
 import poela
-from poela.behavior.memory import memory_of
+from poela.behavior.history import memory_of
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.storage import load_stored

@@ -13,12 +13,12 @@ from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import gains_of, tail_of, ways_of
 from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
-from poela.stats.normal import against_tail
+from poela.stats.bounds import against_tail
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_values
-from poela.studies.guard_words import guard_cell, guard_sentences
 from poela.studies.guarded import guarded_in
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord, guards_in
+from poela.studies.guards_later import guard_cell, guard_sentences
 from poela.studies.held_out import Episodes
 from poela.studies.selection import Point, Selection, by_gain, choose
 from poela.studies.shown_gain import judged

@@ -16,9 +16,9 @@ from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import Tail, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail
 from poela.stats.diagnostics import OutsideSupport
 from poela.stats.gain import Gain
-from poela.stats.normal import against_tail
 from poela.stats.verdict import TAIL
 from poela.stats.weights import LogWeights
 from poela.studies.held_out import Episodes

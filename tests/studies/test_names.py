@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poela.core.files import sha256
-from poela.core.storage import canonical
+from poela.core.stored import canonical
 from poela.data.trajectories import Trajectories
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate

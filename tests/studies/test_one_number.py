@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poela.data.action_space import Box
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.scoring import Evaluator
@@ -30,7 +31,7 @@ def same(number: Any) -> Any:
 NEEDS_COSTS = "hullwalk"
 
 
-@pytest.mark.parametrize("name", [n for n in LEARNERS if not LEARNERS[n].real_valued and n != NEEDS_COSTS])
+@pytest.mark.parametrize("name", [n for n in LEARNERS if LEARNERS[n].acts_in is not Box and n != NEEDS_COSTS])
 def test_table_evaluate_and_evaluate_study_agree(name: str, tiny_logs: Trajectories) -> None:
     known = [field.name for field in fields(LEARNERS[name])]  # type: ignore[arg-type]
     candidate = Candidate(name, {setting: value for setting, value in QUICK.items() if setting in known})

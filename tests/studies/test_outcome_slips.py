@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poela.data.trajectories import Trajectories
-from poela.studies.outcome_slips import outcome_slips
+from poela.studies.audit import outcome_slips
 
 
 def _logs(rewards: np.ndarray, length: int) -> Trajectories:

@@ -311,7 +311,7 @@ def test_several_logs_evaluate_by_balanced_weights(staircase: Any, tmp_path: Any
 
     from poela.cli import main
     from poela.evaluation.balanced import Logger, balanced
-    from poela.studies.pooled_evaluation import evaluate_on_several
+    from poela.studies.evaluation import evaluate_on_several
 
     folder, one, _, (first, second) = staircase
     fresh = case_logs(7)

@@ -14,10 +14,11 @@ import pytest
 from poela.core.errors import InputError
 from poela.data import trajectories
 from poela.data.checks import problems_of
+from poela.data.joining import joined
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation import scoring
-from poela.studies import judging, so_far, store
+from poela.studies import judging, pooled_points, so_far, store
 from poela.studies.study import Study
 
 
@@ -67,20 +68,27 @@ def test_weights_of_a_checkpoint_are_computed_once_and_read_once(
     tiny_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = counting(monkeypatch, scoring, "weights_of", lambda probabilities, logs: logs.n_episodes)
-    pooled = counting(monkeypatch, judging, "_evidence", lambda held_out, number, *rest: number)
+    pooled, told = (
+        counting(monkeypatch, owner, "pooled_evidence", lambda held_out, number, *rest: number)
+        for owner in (pooled_points, judging)
+    )
     monkeypatch.setattr(so_far, "MOST_SHARE", -1.0)  # no provisional answer, which judges paths early
     study = tiny_study(folds=2, restarts=1, test=0.2)
     judged = sum(len(run.checkpoints) for run in study.runs.values())
     on_test = 0 if study.keeps_logging_policy else 1
     assert sum(computed.values()) == judged + on_test
     spoken_of = 0 if study.gain is None else 1  # the policy whose gain is told, with a two-sided interval
-    assert sum(pooled.values()) == len(study.points) + spoken_of
+    assert (sum(pooled.values()), sum(told.values())) == (len(study.points), spoken_of)
 
 
 def test_rows_that_were_checked_are_not_checked_again(tiny_logs: Trajectories, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = replace(tiny_logs, clusters=np.arange(60) // 2)
+    lost = np.arange(60) < 3
+    whole = replace(tiny_logs, clusters=np.arange(60) // 2, lost=lost)
+    one, other = whole.take(np.arange(60) < 20), tiny_logs.take(np.arange(60) >= 20)
     checked = counting(monkeypatch, trajectories, "problems_of", lambda logs: logs.n_episodes)
-    for part in (*whole.split((0.5, 0.5), seed=0), whole.take([7, 3, 3]), whole.take(np.arange(60) > 50)):
+    derived = (whole.with_history(2, initial=True), joined(one, other), joined(whole, whole), joined(whole))
+    sliced = (*whole.split((0.5, 0.5), seed=0), whole.take([7, 3, 3]), whole.take(np.arange(60) > 50))
+    for part in (*sliced, *derived):
         assert not checked
         again = replace(part)  # which goes through the constructor
         assert checked.pop(part.n_episodes) == 1
@@ -93,6 +101,21 @@ def test_rows_that_were_checked_are_not_checked_again(tiny_logs: Trajectories, m
                 assert not own.flags.writeable
     with pytest.raises(InputError, match="the logs are empty"):
         whole.take([])
+    with pytest.raises(InputError, match="other features or actions than the first"):
+        joined(whole, whole.with_history(1))
+
+
+def test_a_study_checks_its_logs_at_its_doors_alone(
+    tiny_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = counting(monkeypatch, trajectories, "problems_of", lambda logs: logs.n_episodes)
+    few = tiny_study(folds=3, restarts=1)
+    counted = sum(checked.values())
+    checked.clear()
+    assert len(tiny_study(folds=3, restarts=3).runs) == 3 * len(few.runs)
+    assert sum(checked.values()) == counted  # however many policies are judged
+    # Both parts of each fold, and of each pair of folds, as they are read from their files; the rest is the log itself.
+    assert counted <= 2 * (3 + 3) + 6
 
 
 def test_a_file_is_opened_for_its_size_and_once_for_its_rows_which_are_checked_once(

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from poela.studies.candidates import Candidate
+from poela.studies.execution import Waiting, staged
 from poela.studies.records import Task
-from poela.studies.scheduling import Waiting, staged
 
 NAMES = ("fittedq", "consensus", "bcq", "poela")
 NAMES_BY_COST = ("fittedq", "consensus", "poela", "bcq")

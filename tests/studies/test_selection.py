@@ -4,8 +4,7 @@ import pytest
 
 from poela.core.errors import InputError
 from poela.studies.own_bounds import promising
-from poela.studies.proof import shown_to_be_better
-from poela.studies.selection import LoggingValue, Point, Selection, choose
+from poela.studies.selection import LoggingValue, Point, Selection, choose, shown_to_be_better
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 

@@ -12,7 +12,7 @@ from poela.cli.study_output import study_document
 from poela.core import progress
 from poela.core.errors import PoelaError
 from poela.data.trajectories import Trajectories
-from poela.report.unfinished import unfinished_sections
+from poela.report.page import unfinished_sections
 from poela.studies import runs, so_far
 from poela.studies.candidates import Candidate
 from poela.studies.records import SoFarRecord, Task

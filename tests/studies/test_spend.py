@@ -20,7 +20,7 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.value_for_money import HullWalkQ
 from poela.policies.allotting import BatchLimits, allotted
 from poela.policies.deciding import ALLOTTED, Deciding, decisions
-from poela.report.sections.spend import spend_blocks
+from poela.report.sections.ladder import spend_blocks
 from poela.report.subject import Numbers
 from poela.studies.allotment import curve, spend_points
 from poela.studies.candidates import Candidate

@@ -9,8 +9,8 @@ from poela.studies import running
 from poela.studies.candidates import Candidate
 from poela.studies.execution import run_inline
 from poela.studies.records import Task
+from poela.studies.running import run_stacked, stacks_of
 from poela.studies.runs import Result
-from poela.studies.stacks import run_stacked, stacks_of
 from poela.studies.study import Study
 
 TINY = {"steps": 4, "hidden": (3,), "checkpoints": 2, "device": "cpu"}

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from poela.studies.groups import Group, Groups
-from poela.studies.logging_policy import NOT_TAKEN
-from poela.studies.unseen_holes import least_noticed, unseen_holes
+from poela.studies.logging_policy import NOT_TAKEN, least_noticed, unseen_holes
 
 
 @pytest.mark.parametrize("rate", [0.03, 0.2, 0.5, 0.9])

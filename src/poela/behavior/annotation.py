@@ -117,7 +117,7 @@ def annotation(
 ) -> Annotation:
     """Cross-fitted propensities: each episode's come from a model that saw neither it nor its cluster.
 
-    >>> from poela.behavior.neighbours import KNNBehavior
+    >>> from poela.behavior.propensities import KNNBehavior
     >>> rng = np.random.default_rng(0)
     >>> logs = Trajectories(rng.normal(size=(40, 2)), rng.integers(0, 2, 40), np.zeros(40), np.arange(0, 41, 4))
     >>> print(annotation(KNNBehavior(k=10), logs))

@@ -5,9 +5,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
-from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import SETTINGS, Schema
+from poela.behavior.model import (
+    SETTINGS,
+    Behavior,
+    BehaviorModel,
+    HeldOut,
+    LoadPart,
+    Schema,
+    held_out_split,
+    mean_log_likelihood,
+)
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point

@@ -6,9 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from poela.behavior.model import Behavior, BehaviorModel
+from poela.behavior.model import Behavior, BehaviorModel, Schema
 from poela.behavior.normal import NormalBehavior, RegressorBehavior
-from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from poela.behavior.held_out import HeldOut, held_out_split
+from poela.behavior.model import HeldOut, held_out_split
 from poela.behavior.normal import NormalBehavior, NormalModel, spread_of
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, TrainingError

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
 from poela.core.errors import InputError
 from poela.core.live import stored_live, unfitted
-from poela.core.params import HasParams
+from poela.core.options import HasParams
+from poela.core.policy import gaussian_log_density, standard_normal
 from poela.core.references import description
 from poela.core.storage import Stored
 from poela.data.action_space import real_actions

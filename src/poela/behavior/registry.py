@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 BEHAVIORS: "Registry[type[Behavior]]" = Registry(
     "poela.behaviors",
     {
-        "knn": "poela.behavior.neighbours:KNNBehavior",
+        "knn": "poela.behavior.propensities:KNNBehavior",
         "clone": "poela.behavior.clone:CloneBehavior",
         "recurrent": "poela.behavior.clone:RecurrentCloneBehavior",
         "multinomial": "poela.behavior.multinomial:MultinomialBehavior",
@@ -21,7 +21,7 @@ BEHAVIORS: "Registry[type[Behavior]]" = Registry(
 # What a file may name, beside the policies; "module:attribute" comes from here or an installed package, never a file.
 STORED_KINDS = {
     **offered("poela.stored_kinds"),
-    "knn_behavior": "poela.behavior.neighbours:KNNModel",
+    "knn_behavior": "poela.behavior.propensities:KNNModel",
     "clone_behavior": "poela.behavior.clone:CloneModel",
     "recurrent_behavior": "poela.behavior.clone:RecurrentCloneModel",
     "multinomial_behavior": "poela.behavior.multinomial:MultinomialModel",

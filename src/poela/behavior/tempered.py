@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from poela.behavior.calibration import MOST_TEMPERATURE, best_temperature, tempered
-from poela.behavior.held_out import HeldOut, held_out_split
-from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import Schema
+from poela.behavior.model import Behavior, BehaviorModel, HeldOut, LoadPart, Schema, held_out_split
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps

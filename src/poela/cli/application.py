@@ -12,9 +12,8 @@ import typer
 
 from poela import __version__
 from poela.cli import decide, evaluate, export, learn, plan, report, reproduce, serve, simulate, studies, watch
-from poela.cli.pages import docs, page_for
-from poela.cli.streams import forgiving_streams, silence
-from poela.cli.wording import flags_of, in_flags
+from poela.cli.output import forgiving_streams, silence
+from poela.cli.wording import docs, flags_of, in_flags, page_for
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
 from poela.core.progress import progress_shown

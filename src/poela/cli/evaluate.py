@@ -167,7 +167,7 @@ def _of_several(
     directory: Path, paths: list[Path], layout: Any, settings: dict[str, Any], no_audit: bool, several: dict[str, Any]
 ) -> Judged:
     from poela.data.beside import Beside
-    from poela.studies.pooled_evaluation import evaluate_on_several
+    from poela.studies.evaluation import evaluate_on_several
     from poela.studies.study import Study
 
     study = Study.open(directory)

@@ -95,7 +95,7 @@ def _plan_gain(
     if json:
         print_json({**to_plain(result), "sentence": str(result)})
     else:
-        _print(result, read.is_real)
+        _print(result, read.action_space.chances)
 
 
 def _plan_next(study: Path, cases: float | None, share: float | None, by: str | None, json: bool) -> None:
@@ -139,10 +139,9 @@ def _plan_next(study: Path, cases: float | None, share: float | None, by: str | 
     )
 
 
-def _print(result: object, real: bool) -> None:
+def _print(result: object, known: str) -> None:
     from poela.cli.output import print_table, say
     from poela.core.readable import about, readable
-    from poela.stats.verdict import chances
     from poela.studies.planning import Plan
 
     assert isinstance(result, Plan)
@@ -154,7 +153,6 @@ def _print(result: object, real: bool) -> None:
         ]
         print_table("If that policy's true gain is", ("gain", "episodes", "more than now"), rows)
         say("This is for one policy; choosing among many takes somewhat more.")
-    known = chances(real)
     if result.estimated:
         say(
             f"Weights are based on estimates, so a gain counts as shown only if it survives weights up to "

@@ -52,8 +52,7 @@ def reproduce(
     from poela.cli.output import print_json
     from poela.core.errors import PoelaError
     from poela.core.files import refuse_foreign, write_bytes
-    from poela.core.outputs import output_folder
-    from poela.core.paths import folder_at, place
+    from poela.core.paths import folder_at, output_folder, place
     from poela.core.progress import progress_in_lines
     from poela.core.typed import Seed, parsed
 

@@ -52,6 +52,7 @@ def serve(
     sys.setswitchinterval(0.001)  # one thread answers, another works: neither should wait long for the other
     with listening(host, port) as socket:
         shown = f"[{host}]" if ":" in host else host
+        say(server.runs)
         say(f"Serving {source.name} at http://{shown}:{socket.getsockname()[1]} (stop with Ctrl-C)")
         sys.stdout.flush()
         server.run(sockets=[socket])

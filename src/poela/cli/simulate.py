@@ -1,13 +1,42 @@
 """`poela simulate`: logs from a simulator, with propensities."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from poela.cli.output import print_json, say
 from poela.core.errors import InputError
+from poela.core.files import atomic_file
+from poela.core.paths import output_file
 from poela.core.readable import readable
 from poela.core.typed import Count, Seed, parsed
+
+if TYPE_CHECKING:
+    from poela.data.trajectories import Trajectories
+
+# Writing logs to a file by its ending.
+
+
+def file_for_logs(out: str, overwrite: bool) -> Path:
+    """The path of a log to be written; refuses what is no place for one, or already somebody's file."""
+    return output_file(out, "logs", overwrite=overwrite, endings=(".parquet", ".csv"))
+
+
+def write_logs(logs: "Trajectories", path: Path, overwrite: bool) -> None:
+    """Write the logs as Parquet or CSV, whole or not at all."""
+    table = logs.to_table()
+    with atomic_file(path, replacing=overwrite) as temporary:
+        if path.suffix == ".csv":
+            from pyarrow.csv import write_csv
+
+            from poela.data.spreadsheets import harmless
+
+            write_csv(harmless(table), temporary)
+        else:
+            from pyarrow.parquet import write_table
+
+            write_table(table, temporary)
 
 
 def simulate(
@@ -28,7 +57,6 @@ def simulate(
 
     Example: poela simulate tumor --episodes 1000 --seed 0 --out logs.parquet
     """
-    from poela.cli.log_files import file_for_logs, write_logs
     from poela.simulators.registry import simulate as collect
 
     parsed("--episodes", Count, episodes)

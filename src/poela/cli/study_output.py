@@ -12,7 +12,7 @@ from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
-from poela.studies.guard_words import (
+from poela.studies.guards_later import (
     ABOUT_CELLS,
     amount_number,
     guard_cell,
@@ -21,12 +21,9 @@ from poela.studies.guard_words import (
     guard_header,
     guard_sentences,
 )
-from poela.studies.names import FAMILIES
-from poela.studies.outcome_unit import Outcome
-from poela.studies.so_far import left_out_in_words, so_far_in_words
-from poela.studies.store import LOTLESS
-from poela.studies.unseen_holes import unseen_holes
-from poela.studies.words import (
+from poela.studies.logging_policy import unseen_holes
+from poela.studies.names import (
+    FAMILIES,
     changed_in_words,
     kept_by_support,
     outside_in_words,
@@ -35,6 +32,9 @@ from poela.studies.words import (
     where_on_path,
     without_rule,
 )
+from poela.studies.outcome_unit import Outcome
+from poela.studies.so_far import left_out_in_words, so_far_in_words
+from poela.studies.store import LOTLESS
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate

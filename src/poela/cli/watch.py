@@ -79,9 +79,9 @@ def watch(
     from poela.policies.storage import load_policy
     from poela.report.page import page_place
     from poela.report.watching import watch_page
-    from poela.rounds.sequences import DESIGNS
+    from poela.rounds.looks import DESIGNS
     from poela.rounds.watch import watch as look
-    from poela.studies.own_logs import checked_parts
+    from poela.studies.splits import checked_parts
     from poela.studies.study import Study
 
     cases = logs or receipts

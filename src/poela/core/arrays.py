@@ -1,5 +1,6 @@
 """Read-only arrays, their names, and the checks that constructors share."""
 
+from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 T = TypeVar("T", bound=np.generic)
+Record = TypeVar("Record")
 
 
 def readonly(values: ArrayLike, dtype: type[T]) -> NDArray[T]:
@@ -35,6 +37,22 @@ def freeze(array: NDArray[T]) -> NDArray[T]:
     """
     array.flags.writeable = False
     return array
+
+
+def with_sound(record: Record, **fields: object) -> Record:
+    """A frozen object with other fields, which nobody checks: for parts of what was checked, such as some of its rows.
+
+    Arrays among them become read-only where they lie.
+
+    >>> from dataclasses import make_dataclass
+    >>> Rows = make_dataclass("Rows", ["name", "numbers"], frozen=True)
+    >>> with_sound(Rows("all", np.arange(3)), numbers=np.arange(2))
+    Rows(name='all', numbers=array([0, 1]))
+    """
+    made = copy(record)
+    for name, value in fields.items():
+        object.__setattr__(made, name, freeze(value) if isinstance(value, np.ndarray) else value)
+    return made
 
 
 def first_bad(bad: NDArray[np.bool_]) -> tuple[int, int]:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 from poela.core.errors import InputError
 from poela.core.files import Lasting, sha256, write_json
 from poela.core.paths import place
-from poela.core.storage import canonical, read_json
+from poela.core.storage import read_json
+from poela.core.stored import canonical
 from poela.core.typed import from_plain, shown, to_plain
 
 T = TypeVar("T")

@@ -1,16 +1,13 @@
 """Safe files: JSON and safetensors, checksums, atomic writes. Nothing here can execute what it reads."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poela.core.errors import InputError
 from poela.core.files import (
@@ -20,29 +17,20 @@ from poela.core.files import (
     make_private,
     remove_file,
     sha256,
+    sync_folder,
     write_bytes,
     write_json,
 )
-from poela.core.locks import locked_folder
 from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
-from poela.core.temporary import is_temporary, sweep
+from poela.core.stored import Reading, canonical, flat
+from poela.core.stored import Stored as Stored
+from poela.core.temporary import is_temporary, locked_folder, sweep
 
 # Files of arrays are called by their content; those of the first version of the format have no such name.
 ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"
 WRITTEN = b"<!-- written by poela -->\n"
-DEEPEST_PART = 20
 MOST_READINGS = 100  # of an object that is replaced again and again while it is read
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A saved object: its kind, plain settings, arrays, and the parts that it is made of."""
-
-    kind: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    parts: Mapping[str, "Stored"] = field(default_factory=dict)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -78,13 +66,8 @@ def save_stored(
 
     directory = folder_at(directory, f"a {file_format}")
     refuse_foreign_stored(directory, file_format, overwrite)
-    arrays: dict[str, NDArray[Any]] = {}
-    body = {
-        "format": file_format,
-        "format_version": version,
-        **notes,
-        "object": _flatten(stored, "", arrays),
-    }
+    own, arrays = flat(stored)
+    body = {"format": file_format, "format_version": version, **notes, "object": own}
     packed = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     # Named by its content, so that a new one never takes the place of the one that the old document names.
     name = _name_of_arrays(packed)
@@ -95,28 +78,16 @@ def save_stored(
         earlier = _arrays_of(directory, file_format)
         write_bytes(directory / name, packed, lasting=lasting)
         _remove_texts(directory)  # before the document: no text may speak of another object than the one beside it
-        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums}, lasting=lasting)
+        whole: Lasting = "no" if lasting == "no" else "whole"  # their names come to last together
+        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums}, lasting=whole)
         for text, content in (beside or {}).items():
             if not os.path.lexists(directory / text):
-                write_bytes(directory / text, content)
+                write_bytes(directory / text, content, lasting=whole)
+        if lasting == "named":
+            sync_folder(directory)
         for old in earlier - {name}:
             remove_file(directory / old)
         sweep(directory)
-
-
-def fingerprint_of_stored(stored: Stored) -> str:
-    """A hash of everything in a stored object, whatever folder it is in.
-
-    >>> fingerprint_of_stored(Stored("thing")) == fingerprint_of_stored(Stored("thing", {"size": 1}))
-    False
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    document = _flatten(stored, "", arrays)
-    hashes = {
-        name: [array.dtype.str, list(array.shape), sha256(np.ascontiguousarray(array).tobytes())]
-        for name, array in arrays.items()
-    }
-    return sha256(canonical([document, hashes]))
 
 
 def remove_stored(directory: Path, file_format: str) -> None:
@@ -244,56 +215,12 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
     with explained_reading(arrays):
         unpacked = unpacked_arrays(packed)
     try:
-        stored = _unflatten(document.get("object"), unpacked)
+        stored = Reading(unpacked.pop).stored(document.get("object"))
         if unpacked:
             raise ValueError(f"the array {min(unpacked)[:40]!r} belongs to nothing")
     except ValueError as error:
         raise InputError(f"{place(directory)} is not a complete {file_format}: {error}") from None
     return stored, document
-
-
-def _flatten(stored: Stored, prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    arrays.update({f"{prefix}{name}": array for name, array in stored.arrays.items()})
-    return {
-        "kind": stored.kind,
-        "settings": dict(stored.settings),
-        "arrays": sorted(stored.arrays),
-        "parts": {name: _flatten(part, f"{prefix}{name}.", arrays) for name, part in stored.parts.items()},
-    }
-
-
-def _unflatten(document: Any, arrays: dict[str, NDArray[Any]], prefix: str = "", depth: int = 0) -> Stored:
-    """The inverse of `_flatten`; takes its arrays out of `arrays`."""
-    types = {"kind": str, "settings": dict, "arrays": list, "parts": dict}
-    if not isinstance(document, dict) or document.keys() != types.keys():
-        raise ValueError("an object must have exactly the fields kind, settings, arrays and parts")
-    wrong = [name for name, expected in types.items() if not isinstance(document[name], expected)]
-    if wrong:
-        raise ValueError(f"the field {wrong[0]} is of another type than expected")
-    if depth > DEEPEST_PART:
-        raise ValueError(f"parts are nested more than {DEEPEST_PART} deep")
-    own = {_plain_name(name): arrays.pop(f"{prefix}{name}", None) for name in document["arrays"]}
-    missing = [name for name, array in own.items() if array is None]
-    if missing or len(own) < len(document["arrays"]):
-        raise ValueError(f"the array {missing[0][:40]!r} is missing" if missing else "an array is named twice")
-    parts = document["parts"].items()
-    return Stored(
-        kind=document["kind"],
-        settings=document["settings"],
-        arrays={name: array for name, array in own.items() if array is not None},
-        parts={_plain_name(name): _unflatten(part, arrays, f"{prefix}{name}.", depth + 1) for name, part in parts},
-    )
-
-
-def _plain_name(name: Any) -> str:
-    if not isinstance(name, str) or not name or set(name) & set("/\\\0"):
-        raise ValueError(f"{repr(name)[:40]} is no name of an array or part")
-    return name
-
-
-def canonical(document: Any) -> bytes:
-    """A document as the bytes that its checksum is of."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 @contextmanager

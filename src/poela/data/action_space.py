@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.data.array_inputs import count, numbers, whole
 from poela.data.checks import constant_amounts, finite_shapes, finite_values, real_shapes, real_values, too_few_choices
+from poela.data.mdp_arrays import count, numbers, whole
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class ActionSpace(ABC):
     names: tuple[ActionName, ...]  # of the actions, or of the columns; none where a layout leaves them to the table
 
     kind: ClassVar[str]  # by which tables of other rooms are kept
+    in_words: ClassVar[str]
     chances: ClassVar[str]  # what is known of the logging policy, in words
     of_one: ClassVar[str]  # what a policy says of a logged action, in words
     known_in: ClassVar[str]  # the field of `Trajectories` that holds what is known of the logging policy
@@ -140,7 +141,7 @@ class ActionSpace(ABC):
 class Finite(ActionSpace):
     """Named actions, numbered from 0."""
 
-    kind = "finite"
+    kind, in_words = "finite", "a finite set of actions"
     chances, of_one = "propensities", "log probabilities"
     known_in, logged_column = "propensities", PROPENSITY
     every = "the propensities of every action"
@@ -235,7 +236,7 @@ class Finite(ActionSpace):
 class Box(ActionSpace):
     """Real numbers in named columns, such as doses."""
 
-    kind = "box"
+    kind, in_words = "box", "real-valued actions"
     chances, of_one = "log densities", "log densities"
     known_in, logged_column = "log_densities", DENSITY
     every = ""
@@ -347,13 +348,13 @@ def kind_of(actions: NDArray[Any]) -> type[ActionSpace]:
     return Box if actions.ndim == 2 else Finite
 
 
-def said_space(action: str | tuple[str, ...]) -> ActionSpace:
-    """The space by the columns that a layout names: those of real numbers, or one that will tell the names.
+def said_space(action: str | tuple[str, ...], names: tuple[ActionName, ...] = ()) -> ActionSpace:
+    """The space by the columns that a layout names: those of real numbers, or that of named actions.
 
     >>> said_space("drug"), said_space(("dose",))
     (Finite(names=()), Box(names=('dose',)))
     """
-    return Finite(()) if isinstance(action, str) else Box(action)
+    return Finite(names) if isinstance(action, str) else Box(action)
 
 
 def finite_actions(logs: "Trajectories", what: str) -> "Trajectories":

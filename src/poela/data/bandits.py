@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from poela.core.errors import InputError
 from poela.data.action_space import Finite
-from poela.data.array_inputs import array_of, count, numbers
+from poela.data.mdp_arrays import array_of, count, numbers
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted, quoted
 

@@ -110,7 +110,7 @@ def finite_shapes(logs: "Trajectories") -> list[str]:
 def real_shapes(logs: "Trajectories") -> list[str]:
     """Of real-valued actions, their log densities and names."""
     problems, steps = [], len(logs.contexts)
-    if logs.actions.ndim != 2 or len(logs.actions) != steps or logs.actions.shape[1] == 0:
+    if len(logs.actions) != steps or logs.actions.shape[1] == 0:
         return [f"actions must have shape ({steps}, columns) like the contexts, not {logs.actions.shape}"]
     if logs.propensities is not None:
         problems.append("propensities belong to actions out of a finite set: give log_densities of real-valued ones")

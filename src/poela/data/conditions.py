@@ -12,8 +12,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.data.dates import day_of
-from poela.data.formulas import DEEPEST, LONGEST, is_arithmetic, parsed, worked_out
+from poela.data.formulas import DEEPEST, LONGEST, day_of, is_arithmetic, parsed, worked_out
 from poela.data.words import quoted
 
 COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {

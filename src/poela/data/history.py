@@ -1,13 +1,13 @@
 """History as features: lagged contexts and actions give memoryless learners a fair chance on non-Markov logs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
+from poela.core.arrays import Float32Array, FloatArray, IntArray, with_sound
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps, Policy
 from poela.core.ragged import step_numbers
@@ -135,7 +135,7 @@ def with_history(logs: "Trajectories", steps: int, initial: bool = False) -> "Tr
     if len(set(names)) < len(names):
         raise InputError("these logs seem to carry history features already: start from the plain logs")
     contexts = features.of(logs.contexts, logs.actions, logs.offsets)
-    return replace(logs, contexts=readonly(contexts, np.float32), feature_names=names, schema=None)
+    return with_sound(logs, contexts=contexts, feature_names=names, schema=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import IntArray
+from poela.core.arrays import IntArray, with_sound
+from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 
 
@@ -20,31 +21,35 @@ def joined(*logs: Trajectories) -> Trajectories:
     array([4., 4.])
     """
     first = logs[0]
-    return Trajectories(
+    alike = all((one.n_features, one.n_components) == (first.n_features, first.n_components) for one in logs)
+    if not alike or max(one.n_actions for one in logs) > first.n_actions:
+        raise InputError("these logs have other features or actions than the first: read them in the same layout")
+    known, ids, outcomes = _known(logs), _ids(logs), _outcomes(logs)
+    return with_sound(
+        first,  # logs that were sound are sound together
         contexts=np.concatenate([one.contexts for one in logs]),
         actions=np.concatenate([one.actions for one in logs]),
         rewards=np.concatenate([one.rewards for one in logs]),
         offsets=np.concatenate(
             [[0], *(one.offsets[1:] + start for one, start in zip(logs, _starts(logs), strict=True))]
         ),
-        **_known(logs),
-        n_actions=first.n_actions or None,
-        feature_names=first.feature_names,
-        action_names=first.action_names,
-        episode_ids=_ids(logs),
+        **{"propensities": None, "log_densities": None, **known},
+        episode_ids=np.arange(sum(one.n_episodes for one in logs)) if ids is None else ids,
         clusters=_clusters(logs),
-        estimated=any(one.estimated for one in logs),
-        schema=first.schema,
+        estimated=bool(known) and any(one.estimated for one in logs),
+        notes=(),
         loggers=_loggers(logs),
+        logged_by=None,
+        recommended=None,
         **_losses(logs),
-        outcomes=_outcomes(logs),
-        outcome_names=first.outcome_names if _outcomes(logs) is not None else (),
+        outcomes=outcomes,
+        outcome_names=() if outcomes is None else first.outcome_names,
     )
 
 
 def _losses(logs: tuple[Trajectories, ...]) -> dict[str, Any]:
     """Which episodes were lost, and what having been seen weighs, where that is known of all that lost some."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"lost": None, "staying": None}
     if any(one.lost is not None for one in logs):
         found["lost"] = np.concatenate([np.zeros(len(one), bool) if one.lost is None else one.lost for one in logs])
     if any(one.staying is not None for one in logs) and all(

@@ -1,8 +1,9 @@
 """Which column of a log plays which part."""
 
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -24,7 +25,6 @@ from poela.data.layout_problems import (
     type_problems,
     unrecognised,
 )
-from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
 from poela.data.limits import Forbidden
 from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
 from poela.data.rewards import RewardFormula, columns_paid_in, reward_formula
@@ -33,6 +33,34 @@ from poela.data.words import quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
+
+# Values of a layout as people and files give them, in one form.
+
+
+def toml_problem(error: Exception) -> str:
+    """What keeps a file from being TOML, and where, without any of its words."""
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return "it is no text in UTF-8"
+    found = re.search(r"line \d+, column \d+", str(error))
+    where = found.group() if found else "its last line"
+    twice = re.match("Cannot overwrite|Cannot declare|Cannot mutate|Duplicate", str(error))
+    return f"{where} gives a key a second time" if twice else f"{where} is not as it should be"
+
+
+def plain_tuple(values: Any) -> tuple[Any, ...] | None:
+    """One name or several as a tuple of Python's own text and numbers, rather than NumPy's."""
+    if values is None:
+        return None
+    several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    return tuple(value.item() if hasattr(value, "item") else value for value in several)
+
+
+def pairs_of(orders: Any) -> Any:
+    """A mapping from names to orders as pairs, which can be compared and hashed."""
+    if not isinstance(orders, Mapping):
+        return orders
+    return tuple((name, plain_tuple(order)) for name, order in orders.items())
+
 
 CENSORED = "censored"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
@@ -158,12 +186,7 @@ class LogLayout:
     @property
     def action_space(self) -> ActionSpace:
         """What is said of actions: real numbers in named columns, or a finite set whose names a table may tell."""
-        return said_space(self.action)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether actions are said to be real numbers."""
-        return self.action_space.n_components > 0
+        return said_space(self.action, self.actions or ())
 
     @property
     def action_columns(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
-from poela.data.dates import day_of
+from poela.data.formulas import day_of
 from poela.data.limits import Forbidden
 from poela.data.rewards import FORMULA_LIKE, NO_FORMULA
 from poela.data.schema import TableSchema

@@ -9,8 +9,8 @@ import numpy as np
 from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.core.errors import InputError
 from poela.data.conditions import NO, YES, Condition, Days, Flags, Texts, Values
-from poela.data.dates import day_of
 from poela.data.encoding import categories_of, days_of
+from poela.data.formulas import day_of
 from poela.data.limits import FORBIDDEN, UNKNOWN, Limits, limits_said, with_kinds
 from poela.data.numbers import note_type, numbers_of
 from poela.data.rows import RowProblems

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.core.extras import how_to_install
+from poela.core.registry import how_to_install
 from poela.core.typed import from_plain, to_plain
 from poela.data.action_space import DENSITY, PROPENSITY
-from poela.data.array_inputs import array_of
-from poela.data.mdp_arrays import ended_of
+from poela.data.mdp_arrays import array_of, ended_of
 from poela.data.minari_files import damaged, refuse_odd_files
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from poela.core.html import facts
-from poela.core.readable import readable
+from poela.core.readable import facts, readable
 from poela.data.words import quoted
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.interruption import safe_point
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
-from poela.data.losses import flags_in, loss_in_words, missing_at_the_end
-from poela.data.paid import Described, paid_rewards
+from poela.data.losses import Described, flags_in, loss_in_words, missing_at_the_end, paid_rewards
 from poela.data.rewards import columns_paid_in, harm_note
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource

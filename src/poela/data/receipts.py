@@ -21,8 +21,7 @@ import numpy as np
 from poela.core.draws import text_of
 from poela.core.errors import InputError
 from poela.core.files import atomic_file, make_private, refuse_foreign, write_json
-from poela.core.outputs import refuse_inside_ours
-from poela.core.paths import folder_at, is_there, place
+from poela.core.paths import folder_at, is_there, place, refuse_inside_ours
 from poela.core.storage import read_json
 from poela.data.decided import ACTION, CASE, DEFER, POLICY
 from poela.data.layout import PREFIX, STEP
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 MARK, FORMAT, VERSION = "poela-receipts.json", "poela-receipts", 1
 TIME = "decided_at"
 _NUMBERS = itertools.count()  # of the files that this process writes
+NO_RECEIPTS = "receipts hold actions of a finite set: real-valued decisions are the log themselves"
 KEYS = b"poela.receipts"  # beside the columns: which of them names the case, which the step, and which are context
 
 
@@ -114,7 +114,7 @@ class ReceiptForm:
     def of_policy(cls, policy: Any, case: str | None = None) -> "ReceiptForm":
         """The form for a policy; `case` names the column of cases where it is not the episode's."""
         if not hasattr(policy, "eligibility"):
-            raise InputError("receipts hold actions of a finite set: real-valued decisions are the log themselves")
+            raise InputError(NO_RECEIPTS)
         return cls(keys_for(policy.table_schema, case), policy.action_names)
 
     def of_decisions(self, decided: "pa.Table") -> "pa.Table":

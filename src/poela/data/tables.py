@@ -14,12 +14,11 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import AnyPolicy
 from poela.data.action_space import DENSITY, ActionName, Box, Finite
 from poela.data.actions import name_actions
-from poela.data.beside import Beside
+from poela.data.beside import Beside, by_end, hiding, opened_with, with_done
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
-from poela.data.done import by_end, hiding, opened_with, with_done
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import CENSORED, EPISODE, STEP, LogLayout
 from poela.data.limited_rows import LimitedRows, lacks_limits, limited_rows

@@ -1,22 +1,21 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly, with_sound
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.action_space import ActionName, ActionSpace, kind_of
-from poela.data.array_inputs import array_of, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import parts_in_shares
 from poela.data.losses import with_middle
+from poela.data.mdp_arrays import array_of, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -138,11 +137,6 @@ class Trajectories:
     def action_space(self) -> ActionSpace:
         """What can be done: one of a finite set, or amounts."""
         return kind_of(self.actions)(self.action_names)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether actions are real numbers, rather than one of a finite set."""
-        return self.n_components > 0
 
     @property
     def n_components(self) -> int:
@@ -307,10 +301,7 @@ class Trajectories:
             "lost": None if self.lost is None else self.lost[chosen],
             "loggers": None if self.loggers is None else self.loggers[chosen],
         }
-        taken = copy(self)  # without the checks: rows that were sound are sound
-        for name, array in arrays.items():
-            object.__setattr__(taken, name, None if array is None else freeze(array))
-        return taken
+        return with_sound(self, **arrays)  # rows that were sound are sound
 
     def split(self, shares: Sequence[float], seed: int) -> "tuple[Trajectories, ...]":
         """Disjoint random parts of whole episodes and clusters, in about the given shares (which sum to at most 1)."""

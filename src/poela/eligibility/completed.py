@@ -9,16 +9,16 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rarity import NEARLY_NONE
 
 ROUNDS, LEARNING_RATE = 40, 0.4
 STEPS_PER_LEAF = 3  # what is learned has no noise
 NEAR = 10  # cases whose actions tell which one is missing
 NOTABLE = 0.02  # that propensities of cases alike add up to beyond one
 MOST_STEPS = 20_000  # that are learned from
+NEARLY_NONE = 0.15  # of an action's usual rate: fewer are missing, even if a trend explains it
 BETWEEN = 0.5  # of an action's usual rate: a hole has an edge, so that few cases are between that and nearly none
 TAKEN = 1e-3  # the least probability that cases alike can have
-CONTRADICTED = 1.5  # standard errors
+CONTRADICTED = 2.5  # standard errors
 
 
 def completed_propensities(logs: Trajectories) -> FloatArray:
@@ -89,21 +89,25 @@ def _taken_near(logs: Trajectories, some: BoolArray) -> FloatArray:
     return shares
 
 
-def are_contradicted(logs: Trajectories, instead: FloatArray) -> bool:
-    """Whether actions were more often what others foretold [N, A] than their logged propensities [N] allow.
+def are_contradicted(logs: Trajectories, done: FloatArray, foretold: FloatArray) -> bool:
+    """Whether some action was taken less often than `done` [N, A] says, where it was `foretold` [N, A] to be rare.
 
-    Where these are right, what anybody foretold without having seen a step, over its propensity, is 1 on average.
+    Where propensities are right, steps that did not teach what was foretold take it as often as they say.
 
     >>> rng = np.random.default_rng(0)
-    >>> actions = (rng.random(400) < 0.3) * 1
-    >>> right, wrong = (np.where(actions == 1, one, 1 - one) for one in (0.3, 0.6))
-    >>> logs = [Trajectories(np.zeros((400, 1)), actions, np.zeros(400), np.arange(401), own) for own in (right, wrong)]
-    >>> [are_contradicted(one, np.tile([0.7, 0.3], (400, 1))) for one in logs]
-    [False, True]
+    >>> never = np.arange(400) < 100
+    >>> actions = ((rng.random(400) < 0.3) & ~never) * 1
+    >>> logs = Trajectories(np.zeros((400, 1)), actions, np.zeros(400), np.arange(401))
+    >>> foretold, wrong = (np.stack([1 - one, one], axis=1) for one in (np.where(never, 0.1, 0.3), np.full(400, 0.3)))
+    >>> right = np.where(never[:, None], [1.0, 0.0], wrong)
+    >>> are_contradicted(logs, right, foretold), are_contradicted(logs, wrong, foretold)
+    (False, True)
     """
-    ratios = instead[np.arange(logs.n_steps), logs.actions] / logs.logged_propensities
-    error = float(ratios.std()) / float(np.sqrt(len(ratios)))
-    return bool(ratios.mean() - 1 > CONTRADICTED * error + 1e-9)
+    taken = np.eye(logs.n_actions)[logs.actions]
+    rare = foretold < BETWEEN * done
+    lacking = np.where(rare, done - taken, 0.0).sum(axis=0)
+    errors = np.sqrt(np.where(rare, done * (1 - done), 0.0).sum(axis=0))
+    return bool((lacking > CONTRADICTED * errors + 1e-9).any())
 
 
 def has_edge(done: FloatArray) -> BoolArray:

@@ -7,7 +7,7 @@ a Gaussian that is kept within them has a density that is known exactly (`boxes`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,19 +16,70 @@ import torch
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.density import gaussian_log_density
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.params import HasParams
+from poela.core.options import HasParams
+from poela.core.policy import gaussian_log_density
+from poela.core.readable import readable
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
 from poela.core.validation import expect_array, expect_contents, refuse
-from poela.data.action_space import real_actions
+from poela.data.action_space import ActionName, real_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, most_boxes
-from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
 from poela.eligibility.quantiles import RadiusSetting, distances_to_others, quantile_of
 from poela.neighbours.search import Neighbours
+
+# Why a real-valued action is eligible or barred at a context, with the nearest logged pairs, in words.
+
+
+@dataclass(frozen=True)
+class LoggedPair:
+    """A logged context and action near the ones in question."""
+
+    episode: ActionName | None  # None where ids were left out
+    action: tuple[float, ...]
+    context_distance: float
+    distance: float
+
+    def __str__(self) -> str:
+        episode = "a logged case" if self.episode is None else f"episode {self.episode}"
+        return f"{episode} did {', '.join(map(readable, self.action))} at {readable(self.distance)}"
+
+
+@dataclass(frozen=True)
+class PairExplanation:
+    """Whether one action may be taken at one context.
+
+    >>> print(PairExplanation((0.5,), False, 0.1, (LoggedPair(7, (0.9,), 0.0, 0.4),)))
+    0.500: barred, since the nearest logged case is 0.400 away and the radius is 0.100
+      episode 7 did 0.900 at 0.400
+    """
+
+    action: tuple[float, ...]
+    eligible: bool
+    radius: float
+    cases: tuple[LoggedPair, ...]
+
+    @property
+    def why(self) -> str:
+        """The reason, in words."""
+        if not self.cases:
+            return "no logged case was looked at"
+        nearest = self.cases[0].distance
+        stranded = self.eligible and nearest > self.radius
+        near = f"the nearest logged case is {readable(nearest)} away and the radius is {readable(self.radius)}"
+        return f"{near}; nothing else was logged near this context" if stranded else near
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dictionaries and numbers, for JSON."""
+        return {**asdict(self), "why": self.why}
+
+    def __str__(self) -> str:
+        word = "eligible" if self.eligible else "barred"
+        first = f"{', '.join(map(readable, self.action))}: {word}, since {self.why}"
+        return "\n".join([first, *(f"  {case}" for case in self.cases)])
+
 
 NEAREST = 32
 ROWS_AT_A_TIME = 4096
@@ -102,6 +153,17 @@ class FittedContinuousEligibility:
         k = min(self.settings.neighbours or NEAREST, len(self.contexts))
         found, squared = self._search.k_nearest(rows, k)
         return found, squared / self.contexts.shape[1]
+
+    def nearness(self, contexts: ArrayLike) -> tuple[FloatArray, BoolArray]:
+        """The distance ‖x − x_j‖²/d to the nearest logged context [N], and whether each feature is in its range [N]."""
+        rows = (np.asarray(contexts, np.float64) - self.context_scale[0]) / self.context_scale[1]
+        low, high = self.ranges
+        return self.nearest(contexts)[1][:, 0], np.asarray(((rows >= low) & (rows <= high)).all(axis=1))
+
+    @cached_property
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest of each logged feature [d], standardised."""
+        return self.contexts.min(axis=0), self.contexts.max(axis=0)
 
     def standardised(self, actions: ArrayLike) -> FloatArray:
         """Actions [N, m] on the scale of the logs."""

@@ -6,18 +6,138 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poela.behavior.boosted import BoostedModel
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.action_space import ActionName
 from poela.data.limits import FORBIDDEN
-from poela.eligibility.foreign import OwnRule
-from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
-from poela.eligibility.likeness import Likeness, likenesses
+from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.support_model import SupportModel
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
     from poela.eligibility.rules import Eligibility
+
+# Logged cases that the trees of a support model treat like the one in question: a learned distance.
+# Two cases are alike as far as trees put them into the same leaf; what their tests ask about counts, in the units
+# that the model found to matter, and nothing else does.
+
+MOST_CANDIDATES = 1000  # the nearest ones by distance, among which trees choose
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLeaves:
+    """What the trees of a model make of one context beside others [M]."""
+
+    shares: FloatArray  # [M], of trees in which both end in the same leaf
+    differing: FloatArray  # [M, d], tests on each feature with another result
+    tests: FloatArray  # [d], on each feature
+
+
+def shared_leaves(support: SupportModel | None, context: Float32Array, others: Float32Array) -> SharedLeaves | None:
+    """For one context [d] and others [M, d]; None without trees, or where these look at earlier steps, too."""
+    models = () if support is None else support.models
+    forests = [model.forest for model in models if isinstance(model, BoostedModel)]
+    if not forests or len(forests) < len(models) or not any(len(forest.features) for forest in forests):
+        return None
+    rows, d = np.concatenate([context[None], others]), len(context)
+    same, trees, differing, tests = np.zeros(len(others)), 0, np.zeros((len(others), d)), np.zeros(d)
+    for forest in forests:
+        passed = forest.passed(rows)
+        leaves = forest.leaves(passed)
+        same += (leaves[1:] == leaves[0]).sum(axis=1)
+        trees += leaves.shape[1]
+        on_feature = np.eye(d)[forest.features]  # [nodes, d]
+        differing += (passed[1:] != passed[0]) @ on_feature
+        tests += on_feature.sum(axis=0)
+    return SharedLeaves(same / max(trees, 1), differing, tests)
+
+
+def most_alike(
+    fitted: "FittedEligibility", context: Float32Array, members: IntArray, k: int
+) -> tuple[IntArray, SharedLeaves] | None:
+    """The places among logged cases (`members`, the nearest first) of the k that share most leaves, and how."""
+    if fitted.logged is None:
+        return None
+    shared = shared_leaves(fitted.support, context, fitted.logged.contexts[members])
+    if shared is None:
+        return None
+    order = np.argsort(-shared.shares, kind="stable")[:k]  # among equals, the nearest
+    return order, SharedLeaves(shared.shares[order], shared.differing[order], shared.tests)
+
+
+# In what a logged case is like the one in question, by the parts of their distance.
+
+ALIKE = 0.05  # of what two random cases differ by, squared
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Columns in which two cases are alike, and the one in which they differ most.
+
+    >>> print(Likeness(("lactate", "ward"), "age"))
+    alike in lactate and ward; differs most in age
+    """
+
+    alike: tuple[str, ...] = ()
+    differs: str | None = None  # None: in nothing
+
+    def __str__(self) -> str:
+        *others, last = self.alike or ("",)
+        names = f"{', '.join(others)} and {last}" if others else last
+        told = (f"alike in {names}" if names else "", f"differs most in {self.differs}" if self.differs else "")
+        return "; ".join(filter(None, told))
+
+
+def likenesses(
+    rule: "FittedEligibility", context: Float32Array, cases: IntArray, shared: SharedLeaves | None = None
+) -> list[Likeness]:
+    """For one context [d] and the positions of logged ones; without words where there is one column, or no difference.
+
+    Features of one column, such as the indicators of a category, count together. With `shared` leaves, columns are told
+    by the tests of trees that the cases pass alike, instead of by parts of distances.
+    """
+    assert rule.logged is not None
+    if shared is None and isinstance(rule.logged.scale, OwnScale):
+        return [Likeness()] * len(cases)  # whose features have no names
+    names, column_of = _columns(rule)
+    if shared is None:
+        features, logged = rule.logged.features(context[None]), rule.logged.features(rule.logged.contexts[cases])
+        differing, spread = np.square(logged - features), 2 * rule.logged.spread
+    else:
+        differing, spread = shared.differing, shared.tests
+    parts = np.stack([np.bincount(column_of, row, len(names)) for row in differing])
+    usual = np.asarray(np.bincount(column_of, spread, len(names)), np.float64)
+    return [Likeness() if len(names) == 1 or not row.any() else _likeness(names, row, usual) for row in parts]
+
+
+def _columns(rule: "FittedEligibility") -> tuple[list[str], IntArray]:
+    """The columns of the table, and the place of each feature's column among them; else features stand for columns."""
+    if rule.schema is None or rule.schema.feature_names != rule.feature_names:
+        return list(rule.feature_names), np.arange(rule.n_features)
+    names = [variable.name for variable in rule.schema.variables]
+    widths = [len(variable.features) for variable in rule.schema.variables]
+    if rule.schema.limits is not None:
+        names, widths = [*names, *rule.schema.limits.features], [*widths, *(1 for _ in rule.schema.limits.features)]
+    return names, np.repeat(np.arange(len(widths)), widths)
+
+
+def _likeness(names: list[str], parts: FloatArray, usual: FloatArray) -> Likeness:
+    """Of columns that tell cases apart; those first in which cases usually differ most.
+
+    >>> _likeness(["age", "ward", "year"], np.array([1.0, 0.0, 0.0]), np.array([2.0, 1.0, 0.0]))
+    Likeness(alike=('ward',), differs='age')
+    """
+    alike = (usual > 0) & (parts <= ALIKE * usual)
+    order = np.argsort(-usual, kind="stable")
+    most = int(parts.argmax())
+    return Likeness(
+        alike=tuple(names[place] for place in order[alike[order]][:MOST_NAMES]),
+        differs=None if alike[most] else names[most],
+    )
+
 
 HEADER = ("action", "eligible", "distance", "why", "nearest logged cases")
 
@@ -86,7 +206,7 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from poela.core.html import table
+        from poela.core.readable import table
 
         return table(HEADER, self._cells())
 

@@ -16,13 +16,18 @@ from poela.core.storage import Stored
 from poela.data.action_space import ActionName
 from poela.data.limits import LimitsInContexts
 from poela.data.schema import TableSchema
-from poela.eligibility.checking import checked_contexts, refuse_closed
 from poela.eligibility.eligible import Eligible as Eligible
+from poela.eligibility.eligible import (
+    checked_contexts,
+    largest_squared,
+    nearness_where_stranded,
+    on_metric_scale,
+    refuse_closed,
+    squared_from,
+)
 from poela.eligibility.explanation import Explanation, explain
-from poela.eligibility.fallback import nearness_where_stranded
 from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
 from poela.eligibility.nearness import Nearness
 from poela.eligibility.support_model import SupportModel
 from poela.neighbours.grouped import FEW

@@ -13,6 +13,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.foreign import OwnScale
 from poela.neighbours.approximate import ApproximateNeighbours
 from poela.neighbours.grouped import FEW, NearestOfGroups
+from poela.neighbours.quantised import MakeProducts
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import TREE_FEATURES, Neighbours
 
@@ -129,6 +130,11 @@ class LoggedContexts:
         result = np.full((len(contexts), self.n_actions), np.inf)
         result[:, logged] = squared
         return result
+
+    def in_bytes(self, make: MakeProducts) -> None:
+        """Look for what is near a few contexts in eight bits a number first; distances stay the same."""
+        if self._of_groups is not None and not self.same_step and not self.approximate:
+            self._of_groups[1].in_bytes(make)
 
     @cached_property
     def _of_groups(self) -> tuple[list[int], NearestOfGroups] | None:

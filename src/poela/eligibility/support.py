@@ -16,17 +16,71 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from poela.behavior.boosted import BoostedBehavior
-from poela.behavior.history import HistoryBehavior, HistoryModel
-from poela.behavior.memory import memory_of
+from poela.behavior.history import HistoryBehavior, HistoryModel, memory_of
 from poela.behavior.model import BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaWarning
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.eligibility.completed import are_contradicted, completed_propensities, has_edge
-from poela.eligibility.rarity import USUAL, Evidence, is_missing
+from poela.eligibility.completed import NEARLY_NONE, are_contradicted, completed_propensities, has_edge
 from poela.eligibility.support_model import SupportModel
+
+# Whether an action is missing somewhere, or only rarer there as a smooth trend has it.
+# Where nothing is missing, groups of cases that got an action less often than usual come from chance, or from a
+# logging policy that prefers others for some. Barring it there would cost, and protect nobody.
+
+TREND = 0.9  # of what a smooth trend expects: fewer are missing
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What it takes to call an action missing somewhere, or not missing."""
+
+    enough: float = 160.0  # decisions with it: with fewer, a hole cannot be told from chance, and is taken to be there
+    level: float = 0.03  # of the test, one-sided
+
+
+USUAL = Evidence()
+
+
+def is_missing(
+    predicted: FloatArray, taken: FloatArray, expected: FloatArray, edges: FloatArray, evidence: Evidence = USUAL
+) -> bool:
+    """Whether cases [N] that are predicted to get an action most rarely got it more rarely than a trend explains.
+
+    `taken` says who got it, `expected` how probable a smooth model calls it; both models have not seen these cases.
+    The cases up to each of the `edges` of predictions are compared with it: by a binomial test against `TREND` of what
+    is expected (at most the usual rate), and against `NEARLY_NONE` of the usual rate.
+
+    >>> rng = np.random.default_rng(0)
+    >>> smooth = np.repeat([0.1, 0.3], [400, 600])
+    >>> rarer, never = rng.random(1000) < smooth, (rng.random(1000) < 0.3) & (smooth > 0.2)
+    >>> [is_missing(smooth, taken * 1.0, smooth, np.array([0.2])) for taken in (rarer, never)]
+    [False, True]
+    """
+    if taken.sum() < evidence.enough or not taken.any():
+        return True
+    order, usual = np.argsort(predicted, kind="stable"), float(taken.mean())
+    last = np.searchsorted(predicted[order], edges, side="right") - 1
+    last = last[last >= 0]
+    cases = np.asarray(last + 1, np.float64)
+    got = np.cumsum(taken[order])[last]
+    trend = np.cumsum(np.minimum(expected, usual)[order])[last] / cases
+    chances = [_at_most(got, cases, share) for share in (TREND * trend, np.full(len(cases), NEARLY_NONE * usual))]
+    return bool((np.stack(chances) < evidence.level).any())
+
+
+def _at_most(hits: FloatArray, of: FloatArray, chance: FloatArray) -> FloatArray:
+    """The probability of no more hits than these.
+
+    >>> _at_most(np.array([1.0, 3.0]), np.array([3.0, 3.0]), np.array([0.5, 0.5]))
+    array([0.5, 1. ])
+    """
+    from scipy.stats import binom
+
+    return np.asarray(binom.cdf(hits, of, chance), np.float64)
+
 
 BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
 MANY_ROWS = 5_000
@@ -146,11 +200,12 @@ class _Models:
         Propensities of taken actions teach it where actions, by models that have not seen them, do not contradict them.
         """
         held_out = self._rows("actions", train, asked)
-        told = may_tell(train) and not are_contradicted(train, held_out)
-        kind = "propensities" if told else "actions"
-        if told:
+        done = completed_propensities(train) if may_tell(train) else None
+        told = None if done is None or are_contradicted(train, done, held_out) else done
+        kind = "actions" if told is None else "propensities"
+        if told is not None:
             held_out = self._rows(kind, train, asked)
-        expected = held_out if told else self._rows("trend", train, asked)
+        expected = self._rows("trend", train, asked) if told is None else held_out
         models = [model for part in asked if (model := self._of(kind)[part]) is not None]
         return _calibrated(train, models, held_out, expected, share, evidence, told), held_out
 
@@ -186,12 +241,14 @@ def _calibrated(
     expected: FloatArray,
     share: float,
     evidence: Evidence = USUAL,
-    told: bool = False,
+    told: FloatArray | None = None,
 ) -> SupportModel:
     known = has_holes(train) is not None
-    done = _done(train, told)
-    least, doubtful, barred = limits(held_out, done, share, None if known or told else expected, evidence)
-    if told:
+    taken = np.eye(train.n_actions)[train.actions]
+    done = told if told is not None else np.asarray(train.propensities) if known else taken
+    smooth = None if known or told is not None else expected
+    least, doubtful, barred = limits(held_out, done, share, smooth, evidence)
+    if told is not None:
         missing = has_edge(done)
         least, doubtful = np.where(missing, least, 0.0), np.where(missing, doubtful, 0.0)
         barred = float((held_out <= least)[np.arange(train.n_steps), train.actions].mean())
@@ -204,13 +261,6 @@ def _calibrated(
         barred=barred,
         absent=readonly(absent, np.float64),
     )
-
-
-def _done(train: Trajectories, told: bool) -> FloatArray:
-    """How probable each action was at each step [N, A], as far as that is known; else which one was taken."""
-    if told:
-        return completed_propensities(train)
-    return np.eye(train.n_actions)[train.actions] if has_holes(train) is None else np.asarray(train.propensities)
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:

@@ -15,9 +15,10 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import episode_sums, step_numbers
+from poela.data.action_space import Finite
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import probabilities_along
+from poela.evaluation.weights import probabilities_along, rows_along
 from poela.policies.mixture import mixed_along
 
 AGREE = 1e-3  # a probability may be off by so much by being written down
@@ -68,8 +69,10 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
     known = [_with_own_propensities(one, logger) for one, logger in zip(logs, loggers, strict=True)]
     if len(names) == 1:
         return Balanced(joined(*known))
-    if any(one.is_real for one in logs):
-        raise InputError("logs of several logging policies cannot be pooled where actions are real numbers: give one")
+    for one in logs:
+        one.action_space.must_be(
+            Finite, "logs of several logging policies cannot be pooled where actions are real numbers: give one"
+        )
     if any(one.recommended is not None for one in logs):
         raise InputError(
             "a log of what was done after recommendations cannot be weighed with those of other loggers, in which "
@@ -97,9 +100,9 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
 
 def _with_own_propensities(logs: Trajectories, logger: Logger) -> Trajectories:
     """The log with what its logger did: as logged, or as the policy says where nothing, or less, was logged."""
-    if logger.policy is None or logs.is_real or logs.recommended is not None:
+    rows = None if logger.policy is None or logs.recommended is not None else rows_along(logger.policy, logs)
+    if rows is None:
         return logs
-    rows = probabilities_along(logger.policy, logs)
     if not logs.knows_logging_policy or logs.estimated:
         return logs.with_propensities(rows)
     logged = rows if logs.all_propensities is not None else rows[np.arange(len(rows)), logs.actions]

@@ -17,8 +17,7 @@ from poela.core.readable import readable, share_in_words
 from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Bounds, in_clusters
+from poela.stats.bounds import Bounds, bounded_ends, in_clusters
 from poela.stats.contributions import Contributions, standard_error
 from poela.stats.weights import safe_shift
 

@@ -10,8 +10,7 @@ from poela.core.log_cache import cached
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.stats.diagnostics import mean_weight
-from poela.stats.pareto import pareto_k
+from poela.stats.diagnostics import mean_weight, pareto_k
 
 FOLDS = 5
 FEWEST_UNITS = 50  # with fewer, a mean ratio says little
@@ -36,7 +35,7 @@ def density_problem(logs: Trajectories) -> str:
     >>> density_problem(logs), density_problem(logs.with_log_densities(right - 3))[:53]
     ('', 'the logged log densities cannot be those of these 400')
     """
-    if not logs.is_real or logs.log_densities is None or logs.estimated:
+    if logs.log_densities is None or logs.estimated:
         return ""
     if logs.n_units < FEWEST_UNITS or logs.n_steps < 10 * (logs.n_features + 1):
         return ""

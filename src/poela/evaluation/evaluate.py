@@ -17,7 +17,7 @@ from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.outside import logged_support
 from poela.evaluation.refit import FitsBehavior
 from poela.evaluation.scoring import Evaluator, Scoring
-from poela.evaluation.values import QValues
+from poela.evaluation.value_model import QValues
 
 SAME = 1e-6  # of a log weight
 ITSELF = (
@@ -74,8 +74,7 @@ def evaluate(
     if clusters is not None:
         logs = replace(logs, clusters=clusters)  # type: ignore[arg-type]
     _refuse(policy, logs, scoring, q)
-    if logs.is_real:
-        refuse_plain_densities(logs)
+    refuse_plain_densities(logs)
     weighted = ESTIMATORS[scoring.estimator].weights != "none"
     support = logged_support(logs) if weighted and logs.knows_logging_policy else None
     given = None if isinstance(q, str) else q

@@ -1,5 +1,6 @@
 """How much of what a policy does was never done in like cases: what weights of logged episodes cannot show."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,8 +9,9 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, running_sums
+from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges, dose_support
+from poela.eligibility.boxes import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
 from poela.stats.bounds import Bounds
@@ -55,9 +57,11 @@ def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | 
     array([[False,  True],
            [False, False]])
     """
-    if logs.is_real:
-        return cached(logs, "support along", None, lambda: _support_of_doses(logs))
-    if logs.is_real or logs.n_actions < 2:
+    return SUPPORT[logs.action_space.kind](logs, behavior)
+
+
+def _support_of_choices(logs: Trajectories, behavior: Any) -> LoggedSupport | None:
+    if logs.n_actions < 2:
         return None
     if has_holes(logs) is not None:
         return support_along(logs, None)
@@ -69,12 +73,22 @@ def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | 
     )
 
 
-def _support_of_doses(logs: Trajectories) -> LoggedSupport | None:
-    found = dose_support(logs, USUAL_SUPPORT, SURELY)
-    if found is None:
-        return None
-    ranges, outside = found
-    return LoggedSupport(outside, np.zeros_like(outside), exact=False, ranges=ranges)
+def _support_of_doses(logs: Trajectories, behavior: Any) -> LoggedSupport | None:
+    def look() -> LoggedSupport | None:
+        found = dose_support(logs, USUAL_SUPPORT, SURELY)
+        if found is None:
+            return None
+        ranges, outside = found
+        # Weights cannot tell more of amounts than their mean does: nothing is in doubt.
+        return LoggedSupport(outside, np.zeros_like(outside), exact=False, ranges=ranges)
+
+    return cached(logs, "support along", None, look)
+
+
+SUPPORT: Mapping[str, Callable[[Trajectories, Any], LoggedSupport | None]] = {
+    Finite.kind: _support_of_choices,
+    Box.kind: _support_of_doses,
+}
 
 
 def support_along(logs: Trajectories, support: Support | None) -> LoggedSupport | None:
@@ -138,7 +152,7 @@ def outside_support(
     there = np.minimum(np.where(support.outside, probabilities, 0.0).sum(axis=1), 1.0)  # [N]
     with np.errstate(divide="ignore"):
         staying = np.exp(episode_sums(np.log(np.maximum(1.0 - there, 0.0)), logs.offsets))
-    if logs.is_real:  # weights cannot tell more of amounts than their mean does
+    if not support.doubtful.any():
         return OutsideSupport(float(there.mean()), float(1.0 - staying.mean()))
     in_doubt = np.where(support.doubtful, probabilities, 0.0).sum(axis=1)
     taken = support.doubtful[np.arange(logs.n_steps), logs.actions]

@@ -14,11 +14,12 @@ of them show how far the estimate at hand may be off.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray, with_sound
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
@@ -33,6 +34,7 @@ _MANY = 120_000
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
+_ONE_STEP = Trajectories([[0.0]], [0], [0.0], [0, 1])
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
@@ -48,10 +50,7 @@ class Pool:
     def contributions(self, estimator: Callable[[Evidence], Contributions], truncation: float) -> Contributions:
         """What an estimator of whole episodes makes of them."""
         steps = np.arange(len(self.returns) + 1)
-        logs = Trajectories(
-            np.zeros((len(self.returns), 1)), np.zeros(len(self.returns), np.int64), self.returns, steps
-        )
-        evidence = Evidence(LogWeights(self.log_weights, steps), logs, truncation=truncation)
+        evidence = Evidence(LogWeights(self.log_weights, steps), _returns_alone(self.returns), truncation=truncation)
         return in_clusters(estimator(evidence), self.clusters)
 
     def expected_ess(self, n_units: int, truncation: float) -> float:
@@ -59,6 +58,15 @@ class Pool:
         used = np.minimum(self.log_weights, np.log(truncation))
         share = effective_share(used, self.clusters)
         return share * n_units
+
+
+def _returns_alone(returns: FloatArray) -> Trajectories:
+    """Single steps that earned these returns [m], which are some that logged episodes have had."""
+    n = len(returns)
+    contexts, rewards = np.zeros((n, 1), np.float32), np.array(returns)
+    actions, offsets, ids = np.zeros(n, np.int64), np.arange(n + 1), np.arange(n)
+    how: Any = {"contexts": contexts, "actions": actions, "rewards": rewards, "offsets": offsets, "episode_ids": ids}
+    return with_sound(_ONE_STEP, **how)
 
 
 class Recombined:

@@ -12,28 +12,23 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.references import described, named
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems, to_plain
-from poela.data.action_space import finite_actions
+from poela.data.action_space import ActionSpace, finite_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap, beyond_cap, capped
 from poela.evaluation.densities import density_problem
-from poela.evaluation.diagnosed import diagnosed
-from poela.evaluation.estimate import Estimate
+from poela.evaluation.estimate import Estimate, WorstCase, cap_notes, computing_notes, diagnosed, smoothing_notes
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
-from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
 from poela.evaluation.options import CAP, RETURNS, ScoringOptions
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.tails import NO_TAIL, Tail, tail_of
-from poela.evaluation.value_model import ValueModel, is_single
-from poela.evaluation.values import QValues, given_values
-from poela.evaluation.weights import is_greedy, log_weights, probabilities_along, smoothed, weights_of
-from poela.evaluation.worst_case import WorstCase
+from poela.evaluation.value_model import QValues, ValueModel, given_values, is_single
+from poela.evaluation.weights import is_greedy, log_weights, rows_along, smoothed, weights_of
 from poela.regression.step_regression import Regressor
-from poela.stats.bounded import two_valued
-from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
+from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters, two_valued
 from poela.stats.contributions import Contributions, skewness, standard_error
 from poela.stats.diagnostics import Diagnostics
 from poela.stats.gain import Gain, gain_over_logging, vanishing_sensitivity
@@ -113,7 +108,7 @@ class Evaluator:
 
     `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
     the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
-    `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers;
+    `wrong` says what is wrong with the logs that these stand for, `actions` what could be done in them;
     `support` is what was done in like cases, where it is to be looked at; `uncapped` are the returns [n] that were,
     where the logs have capped ones already; `survives` says that what is shown allows for weights that are wrong.
     """
@@ -127,7 +122,7 @@ class Evaluator:
         q: QValues | None = None,
         behavior: FitsBehavior | None = None,
         wrong: str = "",
-        real: bool = False,
+        actions: ActionSpace | None = None,
         support: LoggedSupport | None = None,
         uncapped: FloatArray | None = None,
         survives: bool = False,
@@ -137,7 +132,7 @@ class Evaluator:
         scoring = scoring.knowing(logs)
         self._uncapped = logs.returns(scoring.discount) if uncapped is None else uncapped
         logs, beside = scoring.capped(logs), None if beside is None else scoring.capped(beside)
-        self._real = real or logs.is_real
+        self._actions = actions or logs.action_space
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
         self._support, self._survives = support, survives
@@ -190,23 +185,27 @@ class Evaluator:
             yield from (self._without_policy() for _ in policies)
             return
         with_model = any(estimator.model != "none" for estimator in used)
-        if self.logs.is_real and not with_model:
-            yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
-            return
         asks_beside = with_model and not (self._q is None and is_single(self._finite, self._beside))
-        seen = self._with_beside if asks_beside else self._finite
-        step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
+        seen = self._with_beside if asks_beside else self._finite if with_model else self.logs
+        step = max(int(MOST_NUMBERS / (seen.n_steps * max(seen.n_actions, 1))), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
-            plain = [probabilities_along(policy, seen) for policy in some]
-            shares = [self._smoothing_of(rows[-self.logs.n_steps :]) for rows in plain]
-            rows = [smoothed(own, seen, share) for own, share in zip(plain, shares, strict=True)]
-            values = self._values(rows) if with_model else [None] * len(some)
-            for policy, own, value, share in zip(some, rows, values, shares, strict=True):
-                yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
+            followed = [self._rows_along(policy, seen) for policy in some]
+            values = self._values([rows for rows, _ in followed]) if with_model else [None] * len(some)
+            for policy, (rows, share), value in zip(some, followed, values, strict=True):
+                yield self._evidence(policy, rows, value, share)
 
-    def _smoothing_of(self, probabilities: FloatArray) -> float:  # by those along the logs alone
-        return self.scoring.smoothing if self.scoring.smoothing and is_greedy(probabilities) else 0.0
+    def _rows_along(self, policy: Any, seen: Trajectories) -> tuple[Any, float]:
+        """What a policy does [N, A] along these episodes, smoothed where it is greedy along the logs, and how much.
+
+        There are no such rows of amounts.
+        """
+        rows, share = rows_along(policy, seen), 0.0
+        if rows is None:
+            return None, share
+        if self.scoring.smoothing and is_greedy(rows[-self.logs.n_steps :]):
+            share = self.scoring.smoothing
+        return smoothed(rows, seen, share), share
 
     def _values(self, probabilities: Sequence[FloatArray]) -> Sequence[ModelValues]:
         if self._q is not None:
@@ -218,26 +217,21 @@ class Evaluator:
         weights = LogWeights(np.zeros(self.logs.n_steps) if seen is None else seen, self.logs.offsets)
         return Evidence(weights, self.logs, self.scoring.discount, self.scoring.truncation)
 
-    def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None, share: float) -> Evidence:
-        known = self.logs.knows_logging_policy
-        weights = weights_of(probabilities, self._finite) if known else self._without_policy().weights
-        return self._with_weights(policy, weights, values, probabilities, share)
-
-    def _with_weights(
-        self,
-        policy: Any,
-        weights: LogWeights,
-        values: ModelValues | None = None,
-        probabilities: FloatArray | None = None,
-        share: float = 0.0,
-    ) -> Evidence:
+    def _evidence(self, policy: Any, rows: FloatArray | None, values: ModelValues | None, share: float) -> Evidence:
+        """Of what a policy does along the logs, and along episodes beside them that come first."""
+        probabilities = None if rows is None else rows[-self.logs.n_steps :]
+        if probabilities is None:
+            weights = log_weights(policy, self.logs)
+        else:
+            known = self.logs.knows_logging_policy
+            weights = weights_of(probabilities, self.logs) if known else self._without_policy().weights
         stranded = getattr(policy, "stranded", None)
         steps = int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None
         settings = self.scoring.discount, self.scoring.truncation
-        rows = None if self._support is None else self._support.rows(policy, self.logs, probabilities)
+        doing = None if self._support is None else self._support.rows(policy, self.logs, probabilities)
         outside = None
-        if self._support is not None and rows is not None:
-            outside = outside_support(self._support, rows, self.logs, weights)
+        if self._support is not None and doing is not None:
+            outside = outside_support(self._support, doing, self.logs, weights)
         return Evidence(weights, self.logs, *settings, values, probabilities, steps, outside, share)
 
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
@@ -263,8 +257,13 @@ class Evaluator:
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
-        doubts: Any = {"leans_on_model": chosen.leans, "estimated": estimated, "wrong": wrong, "real": self._real}
-        doubts |= {"bounded": self.bounds is not None, "lost": 0.0 if self._survives else lost_share(logs)}
+        doubts: Any = {"leans_on_model": chosen.leans, "estimated": estimated, "wrong": wrong}
+        doubts |= {
+            "known": self._actions.chances,
+            "every": self._actions.every,
+            "bounded": self.bounds is not None,
+            "lost": 0.0 if self._survives else lost_share(logs),
+        }
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)

@@ -1,12 +1,15 @@
 """The log weights of policies along logs: what a policy says there, checked, over what the logging policy said."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, first_bad
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
-from poela.core.policy import Policy, as_policy, log_prob_of
+from poela.core.policy import Policy, as_density_policy, as_policy, log_prob_of
+from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.stats.weights import LogWeights
 
@@ -31,8 +34,15 @@ def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
 
 def log_probs(policy: object, logs: Trajectories) -> FloatArray:
     """The log probabilities or densities [N] with which a policy takes the logged actions, checked."""
-    if logs.is_real:
-        return densities_along(policy, logs)
+    return FOLLOWED[logs.action_space.kind].log_probs(policy, logs)
+
+
+def rows_along(policy: object, logs: Trajectories) -> FloatArray | None:
+    """The policy's probabilities [N, A] along the logs, checked; None where actions are amounts, which have no rows."""
+    return FOLLOWED[logs.action_space.kind].rows(policy, logs)
+
+
+def _log_probabilities_along(policy: object, logs: Trajectories) -> FloatArray:
     own = getattr(policy, "log_prob", None)
     if own is None or isinstance(policy, Policy):  # whose rows can be checked whole
         with np.errstate(divide="ignore"):
@@ -59,12 +69,7 @@ def _of_seen(log_ratios: FloatArray, logs: Trajectories) -> LogWeights:
 
 def densities_along(policy: object, logs: Trajectories) -> FloatArray:
     """The policy's log densities [N] of the logged actions, checked: shape, and neither NaN nor +infinity."""
-    if not isinstance(policy, DensityPolicy):
-        raise InputError(
-            f"{type(policy).__name__} is no policy of real-valued actions: it has no methods "
-            "log_density(contexts, actions) and sample(contexts, rng)"
-        )
-    return _checked_logs(log_prob_of(policy, logs), logs, "log densities")
+    return _checked_logs(log_prob_of(as_density_policy(policy), logs), logs, "log densities")
 
 
 def _checked_logs(logarithms: ArrayLike, logs: Trajectories, what: str) -> FloatArray:
@@ -103,6 +108,20 @@ def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArra
             f"first at step {first} of the flat log: correct the policy"
         )
     return probabilities
+
+
+@dataclass(frozen=True)
+class Followed:
+    """How a policy is followed along logs: by log probabilities [N] of what was done, and by rows [N, A] of all."""
+
+    log_probs: Callable[[object, Trajectories], FloatArray]
+    rows: Callable[[object, Trajectories], FloatArray | None]
+
+
+FOLLOWED: Mapping[str, Followed] = {
+    Finite.kind: Followed(_log_probabilities_along, probabilities_along),
+    Box.kind: Followed(densities_along, lambda policy, logs: None),
+}
 
 
 def smoothed(probabilities: FloatArray, logs: Trajectories, smoothing: float) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from poela.behavior.clone import CloneBehavior, CloneModel, RecurrentCloneBehavior
-from poela.behavior.held_out import HeldOut
+from poela.behavior.model import HeldOut
 from poela.core.errors import TrainingError
 from poela.core.policy import Policy
 from poela.core.typed import Count, NonNegative, Positive

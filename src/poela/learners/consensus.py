@@ -8,9 +8,7 @@ from poela.core.policy import Policy
 from poela.core.typed import Range
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import AnyRule
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint, Learner
-from poela.learners.logging_policy import logging_policy
+from poela.learners.learner import Checkpoint, Learner, eligible_in_training, logging_policy
 from poela.policies.blended import SharpenedPolicy
 
 

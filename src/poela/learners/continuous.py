@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
-from poela.behavior.held_out import HeldOut
+from poela.behavior.model import HeldOut
 from poela.core.errors import InputError
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share, one_of
-from poela.data.action_space import real_actions
+from poela.data.action_space import ActionSpace, Box, real_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Cells
 from poela.eligibility.continuous import NEAREST, ContinuousEligibility, FittedContinuousEligibility, fitted
 from poela.eligibility.quantiles import RadiusSetting
+from poela.learners.active import crm_objective, shortfall
 from poela.learners.advantages import batches, fitted_values, generalised_advantages
 from poela.learners.learner import Checkpoint, Learner
-from poela.learners.objective import crm_objective, shortfall
 from poela.networks.gaussian import gaussian_of, log_density_of
 from poela.networks.modules import Device, Hidden, Network, device_of
 from poela.networks.training import train_steps
@@ -34,7 +34,7 @@ Ratios = Annotated[str, one_of("auto", "episode", "step")]
 class ContinuousLearner(Learner):
     """What learners of Gaussian policies share: a network that begins as a clone of the logging policy, and a rule."""
 
-    real_valued: ClassVar[bool] = True
+    acts_in: ClassVar[type[ActionSpace] | None] = Box
 
     hidden: Hidden = (32, 32)  # units of each hidden layer
     radius: RadiusSetting | None = None  # None: every action is eligible

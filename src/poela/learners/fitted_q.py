@@ -14,12 +14,9 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint
-from poela.learners.logging_policy import logging_policy, logging_probabilities
+from poela.learners.learner import Checkpoint, eligible_in_training, logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
-from poela.policies.tilted import TiltedPolicy
-from poela.policies.valued import priced, supported
+from poela.policies.valued import TiltedPolicy, priced, supported
 from poela.regression.backward_induction import Kind, best, soft
 from poela.regression.step_foreign import AnyRegressor
 

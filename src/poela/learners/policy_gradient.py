@@ -28,11 +28,8 @@ from poela.eligibility.rules import (
     OwnMask,
     Search,
 )
-from poela.learners.active import ActiveEpisodes
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint
-from poela.learners.minibatches import Minibatches
-from poela.learners.objective import crm_objective, shortfall
+from poela.learners.active import ActiveEpisodes, Minibatches, crm_objective, shortfall
+from poela.learners.learner import Checkpoint, eligible_in_training
 from poela.learners.stacked import Events, Member, StackedLearner, TrainingStack, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.learners.warm_start import cloning_loss, warm_start

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.policies.cases import Condition
+from poela.policies.plain import Condition
 
 MOST_BINS = 50
 Box = dict[int, tuple[int, int]]  # of columns, the bins after the first number and up to the second

@@ -19,11 +19,9 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.quantiles import RadiusSetting
 from poela.eligibility.rules import Eligibility, Scale
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint
-from poela.learners.logging_policy import logging_policy, logging_probabilities
+from poela.learners.learner import Checkpoint, eligible_in_training, logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
-from poela.policies.counted import CountedPolicy
+from poela.policies.valued import CountedPolicy
 from poela.regression.backward_induction import departing
 from poela.regression.departures import Departure
 

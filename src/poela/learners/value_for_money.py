@@ -13,13 +13,10 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
-from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint
-from poela.learners.logging_policy import logging_policy, logging_probabilities
+from poela.learners.learner import Checkpoint, eligible_in_training, logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
-from poela.policies.hull_walk import HullWalk, hull_walk
-from poela.policies.tilted import TiltedPolicy
-from poela.policies.valued import supported
+from poela.policies.allotting import HullWalk, hull_walk
+from poela.policies.valued import TiltedPolicy, supported
 from poela.regression.backward_induction import Following, best
 from poela.regression.step_values import CodedStep, RidgeStep, StepModel, StepQ
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.threads import for_each
-from poela.neighbours.distances import squared_distances
+from poela.neighbours.products import squared_distances
 
 ASKED = 1024  # logged contexts of each group that a question is put to
 MOST_CELLS = 1024  # so that finding the own cell costs less than asking there

@@ -6,7 +6,7 @@ Both are on the scale of the logged actions, standardised: a network that gives 
 import torch
 from torch import Tensor
 
-from poela.core.density import HALF_LOG_TWO_PI
+from poela.core.policy import HALF_LOG_TWO_PI
 from poela.networks.modules import Network
 
 LOG_STD = (-3.0, 1.5)  # between a twentieth of and about five times the deviation of all logged actions

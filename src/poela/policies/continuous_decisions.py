@@ -1,10 +1,11 @@
 """Decisions about amounts for the rows of a table: one for each action column, and their density."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.action_space import DENSITY, Box
 from poela.data.decided import DEFER, POLICY, ROW, SPREAD
@@ -19,6 +20,33 @@ if TYPE_CHECKING:
     from poela.policies.gaussian import GaussianPolicy, RealPolicy
 
 
+@dataclass(frozen=True, eq=False)
+class DecidedAmounts:
+    """Decisions about amounts at some contexts [N]."""
+
+    amounts: FloatArray  # [N, m]
+    log_density: FloatArray  # [N], NaN of an amount that was not drawn
+    spread: FloatArray | None  # [N, m], of the policy, where it knows it
+    similar: IntArray | None  # logged pairs near the amount; None without a rule
+    outcome: FloatArray  # what came of the nearest of them; NaN of few
+    stranded: BoolArray
+
+
+def amounts_at(
+    policy: "RealPolicy", contexts: Float32Array, uniform: FloatArray | None, how: "Deciding"
+) -> DecidedAmounts:
+    """What tables and servers alike say of contexts, by a number in [0, 1) for each and column; None: the likeliest."""
+    if uniform is None:
+        acts, density = likeliest(policy, contexts), np.full(len(contexts), np.nan)
+    else:
+        acts = policy.drawn_by(contexts, uniform)
+        density = policy.log_density(contexts, acts)
+    near, outcome, stranded = _similar(policy, contexts, acts, how.outcomes)
+    counted = getattr(policy, "eligibility", None) is not None and how.similar
+    spread = policy.moments(contexts)[1] if is_gaussian(policy) else None
+    return DecidedAmounts(acts, density, spread, near if counted else None, outcome, stranded)
+
+
 def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray) -> "pa.Table":
     """A drawn action, its log density and the policy's spread; the logged pairs near it, and what came of them.
 
@@ -26,15 +54,11 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
     """
     import pyarrow as pa
 
-    order, contexts = rows.order, rows.contexts.rows.contexts
-    if how.likeliest:
-        acts, density = likeliest(policy, contexts), np.full(len(contexts), np.nan)
-    else:
-        acts = policy.drawn_by(contexts, order.place(uniform))
-        density = policy.log_density(contexts, acts)
-    chosen, density = order.in_file(acts), order.in_file(density)
-    spread = order.in_file(policy.moments(contexts)[1]) if _is_gaussian(policy) else None
-    near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
+    order = rows.order
+    decided = amounts_at(policy, rows.contexts.rows.contexts, None if how.likeliest else order.place(uniform), how)
+    chosen, density = order.in_file(decided.amounts), order.in_file(decided.log_density)
+    stranded = order.in_file(decided.stranded)
+    spread = None if decided.spread is None else order.in_file(decided.spread)
     columns = columns_before(rows, start)
     for place, name in enumerate(policy.action_names):
         columns[str(name)] = pa.array(np.ascontiguousarray(chosen[:, place]), mask=stranded)
@@ -43,9 +67,10 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
     columns[POLICY] = pa.repeat(how.name_of(policy), len(stranded))
     for place, name in enumerate(policy.action_names if spread is not None else ()):
         columns[f"{name}{SPREAD}"] = pa.array(np.ascontiguousarray(np.asarray(spread)[:, place]), mask=stranded)
-    if getattr(policy, "eligibility", None) is not None and how.similar:
-        columns["similar"] = pa.array(near, mask=stranded)
+    if decided.similar is not None:
+        columns["similar"] = pa.array(order.in_file(decided.similar), mask=stranded)
         if how.outcomes is not None:
+            outcome = order.in_file(decided.outcome)
             columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
     columns["note"] = notes_of(rows, stranded)
     return pa.table(columns, metadata=Box(policy.action_names).metadata)
@@ -59,7 +84,7 @@ def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:
 
 def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     """The action of the highest density [N, m]: the mean or, where that is barred, the eligible action next to it."""
-    if not _is_gaussian(policy):
+    if not is_gaussian(policy):
         raise InputError(f"the likeliest amount of {policy} is not known: its density is only known where it is asked")
     mean, std = policy.moments(contexts)
     if policy.eligibility is None or not len(mean):
@@ -70,7 +95,7 @@ def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     return np.asarray(inside[np.arange(len(mean)), np.where(boxes.there, off, np.inf).argmin(axis=1)])
 
 
-def _is_gaussian(policy: "RealPolicy") -> "TypeIs[GaussianPolicy]":
+def is_gaussian(policy: "RealPolicy") -> "TypeIs[GaussianPolicy]":
     """Whether mean and spread of its amounts are known."""
     return hasattr(policy, "moments")
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, log_prob_of
-from poela.core.storage import Stored, fingerprint_of_stored
+from poela.core.stored import Stored, fingerprint_of_stored
 from poela.data.action_space import ActionSpace, Finite
 from poela.data.opening import AnyTable
 from poela.policies.deciding import Deciding, decisions

@@ -1,17 +1,17 @@
 """Decisions for the rows of a table: what is drawn, by which probabilities, what else may be done, who was like it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.draws import Key, uniforms
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import actions_at
+from poela.core.policy import Actor, LoggedSteps, actions_at
 from poela.core.typed import Seed, parsed
 from poela.data.action_space import Finite
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
@@ -29,7 +29,6 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +36,58 @@ if TYPE_CHECKING:
 
     from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
+
+# The likeliest action instead of a drawn one: another policy, which is judged as one.
+
+
+def likeliest_alone(probabilities: FloatArray) -> FloatArray:
+    """All probability on the likeliest action, the first of equals.
+
+    >>> likeliest_alone(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    alone = np.zeros(probabilities.shape)
+    alone[np.arange(len(alone)), probabilities.argmax(axis=1)] = 1.0
+    return alone
+
+
+@dataclass(frozen=True, eq=False)
+class LikeliestActions:
+    """A learned policy's likeliest actions; along logged episodes it falls back as before where nothing was near."""
+
+    policy: Any
+
+    def probabilities(self, contexts: Any) -> FloatArray:
+        """[N, A] of loose contexts."""
+        return likeliest_alone(self.policy.probabilities(contexts))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        drawn = self.policy.along(trajectories)
+        # Deferred cases are left to those who decide, whichever way actions are handed out.
+        return np.where(self.stranded(trajectories)[:, None], drawn, likeliest_alone(drawn))
+
+    def stranded(self, trajectories: LoggedSteps) -> BoolArray:
+        """Which steps [N] had nothing eligible nearby."""
+        found: BoolArray = self.policy.stranded(trajectories)
+        return found
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _LikeliestActor(self.policy.actor(n))
+
+
+class _LikeliestActor:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        return likeliest_alone(self._actor.probabilities(contexts))
+
+    def record(self, actions: IntArray) -> None:
+        self._actor.record(actions)
+
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
 ALLOTTED = "-allotted"  # and so is what it allots to a batch
@@ -70,7 +121,7 @@ class Deciding:
     case: str | None = None  # the column that names cases; None: the episode's, or one called "case", or row numbers
     likeliest: bool = False  # all probability on the likeliest action, which is another policy
     contexts: bool = True  # whether what was known of a case is kept beside its decision
-    uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
+    uniform: FloatArray | None = None  # by row (and column of amounts), in the order of the table: drawn already
     steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
     allotted: Allotted | None = None  # by row: what a batch gets within limits, which is another policy
     leave: bool = False  # no action where a policy only bars some and leaves a choice: people make it
@@ -97,7 +148,10 @@ def decided_parts(
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
         if _draws_amounts(policy):
-            table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
+            drawn = how.uniform[start : start + rows.n] if how.uniform is not None else np.zeros(0)
+            if how.uniform is None and not how.likeliest:
+                drawn = uniform_by_column(seed, keys, len(policy.action_names))
+            table = decided_amounts(policy, rows, how, start, drawn)
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
             drawn = drawn if how.allotted is None else np.zeros(rows.n)
@@ -126,7 +180,7 @@ def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequire
     return RowRequirements(schema, names, needs, how.keep, given, how.case, beside)
 
 
-def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
+def uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
     """A number for each row and column of a real-valued action [N, m]."""
     every = list(keys)
     return np.stack([uniforms(seed, ((*key, str(column)) for key in every)) for column in range(n_columns)], axis=1)
@@ -251,40 +305,84 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
+@dataclass(frozen=True, eq=False)
+class KnownSteps:
+    """What a policy and its rule say of steps [N], before anything is drawn."""
+
+    probabilities: FloatArray  # [N, A]
+    mask: BoolArray  # [N, A], eligible
+    stranded: BoolArray
+    bars: BoolArray | None  # [N, A], by a policy that says *never*
+    distances: FloatArray | None  # [N, A]
+
+    def take(self, rows: IntArray) -> "KnownSteps":
+        """The same of some of them."""
+        return self._each(lambda part: part[rows], self)
+
+    def with_rows(self, rows: IntArray, others: "KnownSteps") -> "KnownSteps":
+        """The same, but for some rows."""
+
+        def put(part: Any, other: Any) -> Any:
+            changed = np.array(part)
+            changed[rows] = other
+            return changed
+
+        return self._each(put, self, others)
+
+    @staticmethod
+    def _each(change: Callable[..., Any], *several: "KnownSteps") -> "KnownSteps":
+        parts: dict[str, Any] = {}
+        for name in vars(several[0]):
+            own = [getattr(one, name) for one in several]
+            parts[name] = None if own[0] is None else change(*own)
+        return KnownSteps(**parts)
+
+
+def known_of(policy: "RuledPolicy", steps: StepsToFollow, probabilities: FloatArray | None = None) -> KnownSteps:
+    """What the policy says of steps; its probabilities may be given."""
+    rule, bars = policy.eligibility, getattr(policy, "barred_along", None)
+    eligible = rule.along(steps)
+    return KnownSteps(
+        probabilities=policy.along(steps) if probabilities is None else probabilities,
+        mask=eligible.mask,
+        stranded=eligible.stranded,
+        bars=None if bars is None else bars(steps),
+        distances=rule.distances_along(steps) if rule.settings.measures else None,
+    )
+
+
 def decide_steps(
     policy: "RuledPolicy",
     steps: StepsToFollow,
     uniform: FloatArray,
     how: Deciding,
     given: tuple[IntArray, FloatArray] | None = None,
+    known: KnownSteps | None = None,
 ) -> DecidedSteps:
     """Decisions about steps, by a number in [0, 1) for each: what tables and servers alike say of them.
 
-    In an allotted batch the actions (−1: none) and their probabilities are `given`.
+    In an allotted batch the actions (−1: none) and their probabilities are `given`; what is `known` of steps already is
+    not asked again.
     """
-    probabilities, rule = policy.along(steps) if given is None else given[1], policy.eligibility
-    if how.likeliest:
-        probabilities = likeliest_alone(probabilities)
-    eligible = rule.along(steps)
+    rule = policy.eligibility
+    known = known or known_of(policy, steps, None if given is None else given[1])
+    probabilities = likeliest_alone(known.probabilities) if how.likeliest else known.probabilities
     chosen = actions_at(probabilities, uniform) if given is None else np.maximum(given[0], 0)
-    bars = getattr(policy, "barred_along", None)
-    measured = rule.settings.measures
-    similar = rule.counts_of(steps, chosen) if measured and how.similar else None
+    similar = rule.counts_of(steps, chosen) if rule.settings.measures and how.similar else None
     outcome = None
-    if measured and how.similar and how.outcomes is not None:
-        assert similar is not None
+    if similar is not None and how.outcomes is not None:
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
-    mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
-    left = _left(policy, steps, probabilities) & ~eligible.stranded if how.leave else np.zeros(len(chosen), np.bool_)
+    mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else known.mask
+    left = _left(policy, steps, probabilities) & ~known.stranded if how.leave else np.zeros(len(chosen), np.bool_)
     return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
-        stranded=eligible.stranded if given is None else eligible.stranded | (given[0] < 0),
+        stranded=known.stranded if given is None else known.stranded | (given[0] < 0),
         left=left,
         mask=mask,
-        barred=~mask if bars is None else ~mask | bars(steps),
-        distances=rule.distances_along(steps) if measured else None,
+        barred=~mask if known.bars is None else ~mask | known.bars,
+        distances=known.distances,
         in_range=rule.in_range(steps.contexts),
         similar=similar,
         outcome=outcome,

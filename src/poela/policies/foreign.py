@@ -1,6 +1,6 @@
 """Policies that come from elsewhere: anything with `probabilities(contexts)`, or with a density, beside our own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from poela.behavior.normal import NormalModel, spread_of
 from poela.core.arrays import Float32Array, FloatArray, first_bad
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.live import stored_live
-from poela.core.policy import Actor, LoggedSteps, as_policy
+from poela.core.policy import Actor, LoggedSteps, as_density_policy, as_policy
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import (
@@ -24,6 +23,7 @@ from poela.core.validation import (
     expect_setting,
     refuse,
 )
+from poela.data.action_space import Box, Finite
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible
@@ -271,13 +271,21 @@ def as_ruled(policy: Any, train: Trajectories, rule: AnyRule | None = None, beha
     """
     if isinstance(policy, RuledPolicy | RealPolicy):
         return policy
-    if train.is_real and isinstance(policy, DensityPolicy):
-        return replace(ForeignDoses.of(policy, train), schema=train.schema)
-    if train.is_real:
-        raise InputError(
-            f"{type(policy).__name__} is no policy of real-valued actions: it has no methods "
-            "log_density(contexts, actions) and sample(contexts, rng)"
-        )
+    return FOREIGN[train.action_space.kind](policy, train, rule, behavior)
+
+
+def _foreign_choices(policy: Any, train: Trajectories, rule: AnyRule | None, behavior: Any) -> ForeignPolicy:
     if not callable(getattr(policy, "probabilities", None)):
         raise InputError(f"{type(policy).__name__} is no policy: it has no method probabilities(contexts)")
     return ForeignPolicy.of(policy, train, rule, behavior)
+
+
+def _foreign_doses(policy: Any, train: Trajectories, rule: AnyRule | None, behavior: Any) -> ForeignDoses:
+    """No rule holds them."""
+    return replace(ForeignDoses.of(as_density_policy(policy), train), schema=train.schema)
+
+
+FOREIGN: Mapping[str, Callable[[Any, Trajectories, AnyRule | None, Any], Any]] = {
+    Finite.kind: _foreign_choices,
+    Box.kind: _foreign_doses,
+}

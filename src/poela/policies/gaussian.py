@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from poela.behavior.gaussian import GaussianModel
 from poela.behavior.normal import NormalModel, checked_contexts
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
 from poela.core.draws import KnownDraws
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
+from poela.core.paths import output_folder
+from poela.core.policy import gaussian_log_density, standard_normal
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
@@ -29,7 +29,7 @@ from poela.policies.decides import Decides
 from poela.policies.saving import save_policy
 
 if TYPE_CHECKING:
-    from poela.eligibility.pair_explanation import PairExplanation
+    from poela.eligibility.continuous import PairExplanation
 
 
 class RealPolicy(Decides, ABC):

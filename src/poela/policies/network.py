@@ -1,4 +1,4 @@
-"""The softmax network under a rule: what POELA, PO-mu and PO-CRM learn."""
+"""Networks under a rule: the softmax that POELA, PO-mu and PO-CRM learn, and the greedy one of BCQ, PQL and CQL."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from poela.core.validation import (
 from poela.eligibility.fitted import FittedEligibility
 from poela.networks.modules import GRU, Network, NetworkShape
 from poela.networks.outputs import outputs_along, outputs_at
-from poela.policies.ruled import ActingRule, RuledPolicy, softmax
+from poela.policies.ruled import ActingRule, RuledPolicy, greedy, softmax
 
 NAMES = ("feature_names", "action_names")
 
@@ -138,3 +138,42 @@ def common_fields(stored: Stored, load_part: Callable[[Stored], Any]) -> dict[st
     rule = expect_part(stored, "eligibility", load_part, FittedEligibility, "an eligibility rule")
     expect_sizes("eligibility", rule, len(feature_names), len(action_names))
     return {"eligibility": rule, "feature_names": feature_names, "action_names": action_names}
+
+
+# The greedy policy of a Q network under a rule: what BCQ, PQL and CQL learn.
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GreedyQPolicy(RuledPolicy):
+    """The eligible action with the highest value of a Q network.
+
+    Importance sampling sees a deterministic policy only where the log happens to agree with it at every step;
+    `evaluate(..., smoothing=0.01)` mixes in a little of the logging policy, as the paper does.
+    """
+
+    network: Network
+
+    @property
+    def is_greedy(self) -> bool:
+        """Always."""
+        return True
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """Action values [N, A]."""
+        return outputs_at(self.network, contexts)
+
+    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
+        """All probability on the best eligible action."""
+        return greedy(finite_scores(scores), eligible)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings and arrays."""
+        return stored_network("greedy_q_policy", self, self.network)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "GreedyQPolicy":
+        """The policy that `stored` describes."""
+        fields = network_fields(stored, load_part)
+        if fields["network"].remembers:
+            raise InputError("the network is a GRU: a greedy policy has an MLP")
+        return cls(**fields)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from poela.behavior.propensities import LoggedPropensities
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
+from poela.core.paths import output_folder
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName

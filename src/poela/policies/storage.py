@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.registry import STORED_KINDS
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.live import KIND as LIVE
 from poela.core.live import references_in
-from poela.core.policy import Policy
+from poela.core.policy import DensityPolicy, Policy
 from poela.core.references import referred
 from poela.core.storage import Stored, load_stored
 from poela.core.validation import expect_contents, expect_setting
@@ -25,13 +24,13 @@ UNFORESEEN = "this version cannot read it"
 # never a module.
 KINDS = {
     "network_policy": "poela.policies.network:NetworkPolicy",
-    "greedy_q_policy": "poela.policies.value:GreedyQPolicy",
+    "greedy_q_policy": "poela.policies.network:GreedyQPolicy",
     "blended_policy": "poela.policies.blended:BlendedPolicy",
     "sharpened_policy": "poela.policies.blended:SharpenedPolicy",
-    "tilted_policy": "poela.policies.tilted:TiltedPolicy",
+    "tilted_policy": "poela.policies.valued:TiltedPolicy",
     "plain_policy": "poela.policies.plain:PlainPolicy",
-    "barring_policy": "poela.policies.barring:BarringPolicy",
-    "counted_policy": "poela.policies.counted:CountedPolicy",
+    "barring_policy": "poela.policies.valued:BarringPolicy",
+    "counted_policy": "poela.policies.valued:CountedPolicy",
     "step_q": "poela.regression.step_values:StepQ",
     "ridge_step": "poela.regression.step_values:RidgeStep",
     "coded_step": "poela.regression.step_values:CodedStep",
@@ -40,7 +39,7 @@ KINDS = {
     "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",
     "eligibility": "poela.eligibility.files:eligibility_from_stored",
     "nearest_propensities": "poela.behavior.propensities:NearestPropensities",
-    "supported_behavior": "poela.eligibility.supported_behavior:SupportedBehavior",
+    "supported_behavior": "poela.eligibility.support_model:SupportedBehavior",
     "support_model": "poela.eligibility.support_model:SupportModel",
     "logged_propensities": "poela.behavior.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",

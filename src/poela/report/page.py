@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -15,34 +16,106 @@ from markupsafe import Markup
 
 import poela
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
-from poela.core.outputs import output_file
+from poela.core.paths import output_file
 from poela.core.progress import progress
+from poela.core.readable import effective
+from poela.core.registry import how_to_install
 from poela.core.temporary import OWN_FOLDER
 from poela.core.typed import Count, parsed
+from poela.data.action_space import Box, Finite
 from poela.data.groups import SMALLEST_GROUP
-from poela.report.blocks import Section
-from poela.report.dose_logs import dose_logs
+from poela.report.blocks import Block, Column, Entry, Fact, Facts, Section, Table, Text, named, typeset
 from poela.report.numbers.changes import STEP
 from poela.report.pictures.drawing import clean
-from poela.report.sections.changes import changes_section
-from poela.report.sections.checklist import checklist_section
-from poela.report.sections.data import data_section
-from poela.report.sections.doses import doses_section
+from poela.report.sections.changes import changes_section, doses_section
+from poela.report.sections.checklist import checklist_section, reproduce_section
+from poela.report.sections.data import data_section, groups_section
 from poela.report.sections.eligible import eligible_section
 from poela.report.sections.first import first_screen
+from poela.report.sections.first_doubts import overfitting_section, sensitivity_section
 from poela.report.sections.full import full_section
-from poela.report.sections.groups import groups_section
 from poela.report.sections.ladder import ladder_section
-from poela.report.sections.overfitting import overfitting_section
-from poela.report.sections.reproduce import reproduce_section
-from poela.report.sections.sensitivity import sensitivity_section
-from poela.report.study_logs import Given, shown_policy, study_logs
+from poela.report.study_logs import Given, dose_logs, shown_policy, study_logs
 from poela.report.subject import Subject
-from poela.report.unfinished import unfinished_sections
 from poela.studies.groups import Groups
+from poela.studies.names import sentence, without_rule
+from poela.studies.records import RunRecord, Task
+from poela.studies.so_far import so_far_in_words
 from poela.studies.study import Study
+
+# A page that is opened while a study runs: what is done, what is left, and what is known so far.
+
+
+def unfinished_sections(study: Study) -> list[Section]:
+    """What can be said before a study has judged anything."""
+    done, every = len(study.runs), len(study.tasks)
+    data, logging = study.record.data, study.record.logging_policy
+    seconds = sum(run.wall_seconds for run in study.runs.values())
+    facts = [
+        Fact("Runs finished", f"{done} of {every}", f"{done / max(every, 1):.0%}"),
+        Fact("Work so far", f"{seconds / 60:.1f} min", "all processes together"),
+        Fact("Episodes", f"{data.train_episodes:,}", f"in {data.folds} folds" if data.folds > 1 else "in one split"),
+        Fact("What is done now", typeset(logging.value, logging.standard_error), "mean return"),
+    ]
+    now = datetime.now(UTC).strftime("%H:%M:%S UTC")
+    so_far = study.so_far
+    lead = f"There is no answer yet: {done} of {every} runs have finished."
+    ends = "Nothing is chosen before all runs are done"
+    if so_far is not None:
+        lead = so_far_in_words(so_far, study.record)
+        ends = (
+            "This answer is provisional: it covers the policies that it names, and the last one covers all that are "
+            "tried, so that its bound may be lower or higher"
+        )
+    blocks: list[Block] = [
+        Text(lead, "lead"),
+        Text(
+            f"As of {now}. Make the page again (or use --watch) and reload it to see more. If the study was "
+            f"interrupted, poela learn … --resume continues it. {ends}."
+        ),
+        Facts(facts),
+        _progress(study),
+        Text(sentence(data.propensities)),
+    ]
+    return [Section("answer", "So far", blocks), reproduce_section(study, None)]
+
+
+def _progress(study: Study) -> Table:
+    of_path: dict[str, list[Task]] = defaultdict(list)
+    for task in study.tasks:
+        of_path[task.path_id].append(task)
+    columns = (
+        Column("what is tried"),
+        Column("folds", True),
+        Column("value so far", True),
+        Column("effective cases", True),
+        Column("state"),
+    )
+    rows = [_row([study.runs.get(task.run_id) for task in tasks], tasks[0]) for tasks in of_path.values()]
+    note = "Value and effective cases: of the boldest policy, averaged over the finished folds. They promise nothing."
+    return Table("Runs", columns, rows, note=note)
+
+
+def _row(runs: list[RunRecord | None], task: Task) -> tuple[Entry, ...]:
+    finished = [run for run in runs if run is not None]
+    value, ess = (_mean(finished, name) for name in ("sntis", "ess"))
+    failed = [run for run in finished if run.status != "done"]
+    state = f"{len(failed)} {failed[0].status}" if failed else "done" if len(finished) == len(runs) else "going on"
+    return (
+        Entry(named(f"{without_rule(str(task.candidate))}, restart {task.restart}"), str(task.candidate)),
+        Entry(f"{len(finished)}/{len(runs)}", len(finished)),
+        Entry(typeset(value), value),
+        Entry(effective(ess), ess),
+        Entry(state if finished else "waiting"),
+    )
+
+
+def _mean(runs: list[RunRecord], metric: str) -> float | None:
+    numbers = [run.checkpoints[-1].metrics.get(metric) for run in runs if run.checkpoints]
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
+
 
 NO_CASES = "single decisions are not shown for real-valued actions"
 MARK = "<!-- a page by poela report -->"
@@ -123,10 +196,16 @@ def _subject(study: Study, logs: Given | None, options: PageOptions) -> Subject:
     subject = Subject(
         study, study.result, shown_policy(study), None, None, logs, tuple(options.by), options.per_year, smallest
     )
-    if study.record.data.layout.is_real:
-        _refuse_cases(options)
-        return replace(subject, doses=dose_logs(study, logs, smallest))
-    return replace(subject, logs=study_logs(study, logs, smallest))
+    return PAGES[study.record.data.layout.action_space.kind].beside(subject, options)
+
+
+def _beside_choices(subject: Subject, options: PageOptions) -> Subject:
+    return replace(subject, logs=study_logs(subject.study, subject.given, subject.smallest))
+
+
+def _beside_doses(subject: Subject, options: PageOptions) -> Subject:
+    _refuse_cases(options)
+    return replace(subject, doses=dose_logs(subject.study, subject.given, subject.smallest))
 
 
 def _smallest_group(stored: Groups | None, options: PageOptions) -> int:
@@ -138,27 +217,48 @@ def _smallest_group(stored: Groups | None, options: PageOptions) -> int:
 
 
 def _details(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
-    """The sections below the first screen; of real-valued actions, those that do not count actions."""
-    shown, beside, doses = subject.shown, subject.logs, subject.doses
-    full: tuple[Callable[[], Section], ...] = (lambda: full_section(subject),)
-    rest: tuple[Callable[[], Section], ...] = (
+    """The sections below the first screen."""
+    own = PAGES[subject.study.record.data.layout.action_space.kind]
+    return (
+        lambda: full_section(subject),
+        *own.changes(subject, options),
+        lambda: groups_section(subject),
+        lambda: ladder_section(subject),
+        *own.rules(subject, options),
         lambda: data_section(subject),
         lambda: sensitivity_section(subject),
         lambda: checklist_section(subject),
-        lambda: reproduce_section(subject.study, beside),
+        lambda: reproduce_section(subject.study, subject.logs),
     )
-    if subject.real:
-        given = () if doses is None else (lambda: doses_section(doses),)
-        return (*full, *given, lambda: groups_section(subject), lambda: ladder_section(subject), *rest)
+
+
+def _doses(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
+    doses = subject.doses
+    return () if doses is None else (lambda: doses_section(doses),)
+
+
+def _eligible(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
     return (
-        *full,
-        lambda: changes_section(subject, options.show_values),
-        lambda: groups_section(subject),
-        lambda: ladder_section(subject),
-        lambda: eligible_section(shown, beside, options.trajectory),
+        lambda: eligible_section(subject.shown, subject.logs, options.trajectory),
         lambda: overfitting_section(subject),
-        *rest,
     )
+
+
+@dataclass(frozen=True)
+class PageOf:
+    """What a page has of one kind of actions: the logs beside the study, what changes, and what rules allow."""
+
+    beside: Callable[[Subject, PageOptions], Subject]
+    changes: Callable[[Subject, PageOptions], tuple[Callable[[], Section], ...]]
+    rules: Callable[[Subject, PageOptions], tuple[Callable[[], Section], ...]]
+
+
+PAGES: Mapping[str, PageOf] = {
+    Finite.kind: PageOf(
+        _beside_choices, lambda subject, options: (lambda: changes_section(subject, options.show_values),), _eligible
+    ),
+    Box.kind: PageOf(_beside_doses, _doses, lambda subject, options: ()),  # what counts actions is left out
+}
 
 
 def _refuse_cases(options: PageOptions) -> None:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
+from poela.core.registry import how_to_install
 from poela.report.numbers.changes import action_shares
-from poela.report.numbers.eligible import eligible_along
 from poela.report.numbers.judged import frontier_of, ladder_of
-from poela.report.numbers.weights import weights_by_return
+from poela.report.numbers.weights import eligible_along, weights_by_return
 from poela.report.pictures.drawing import clean
 from poela.report.study_logs import Given, StudyLogs, study_logs
 from poela.studies.allotment import curve, spend_name, spend_points

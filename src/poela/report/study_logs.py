@@ -21,9 +21,9 @@ from poela.evaluation.weights import probabilities_along
 from poela.studies.fold_data import read_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
-from poela.studies.own_logs import Given as Given
-from poela.studies.own_logs import Parts, checked_parts, with_propensities
 from poela.studies.selection import Point
+from poela.studies.splits import Given as Given
+from poela.studies.splits import Parts, checked_parts, with_propensities
 from poela.studies.study import Study
 
 MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes
@@ -125,8 +125,8 @@ def study_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP)
     Logs that the study was not made of are refused.
     """
     parts = study.parts if logs is None else checked_parts(study, logs)
-    if parts is None or parts[0].is_real:
-        return None  # what is shown beside logs counts their actions
+    if parts is None:
+        return None
     train, held_out = _with_propensities(study, parts)
     return StudyLogs(study, train, held_out, shown_policy(study), smallest)
 
@@ -135,3 +135,43 @@ def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[
     """The teaching episodes and the judging ones, with propensities as the study has them."""
     taught, judging = with_propensities(study, parts)
     return finite_actions(taught, "the page"), tuple(finite_actions(part, "the page") for part in judging)
+
+
+# A study of real-valued actions beside its logs: what was given, and what the policy would give in the same cases.
+
+MOST_DOSE_STEPS = 4000  # that doses are drawn for: more change no picture
+DRAWS = 8  # for each step
+
+
+@dataclass(frozen=True, eq=False)
+class DoseLogs:
+    """The episodes that taught, and the policy."""
+
+    study: Study
+    train: Trajectories
+    shown: ShownPolicy | None
+    smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
+
+    @cached_property
+    def followed(self) -> Trajectories:
+        """The episodes that doses are drawn for: all, or some that are spread evenly over the log."""
+        episodes = self.train.n_episodes
+        some = max(int(episodes * MOST_DOSE_STEPS / max(self.train.n_steps, MOST_DOSE_STEPS)), 1)
+        if some >= episodes:
+            return self.train
+        return self.train.take(np.unique(np.linspace(0, episodes - 1, some).round().astype(np.int64)))
+
+    @cached_property
+    def drawn(self) -> FloatArray | None:
+        """What the policy gives [draws, N, m] at the contexts of `followed`; the same for the same study."""
+        if self.shown is None:
+            return None
+        rng = np.random.default_rng(self.study.settings.seed)
+        contexts = self.followed.contexts
+        return np.stack([np.asarray(self.shown.policy.sample(contexts, rng), np.float64) for _ in range(DRAWS)])
+
+
+def dose_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP) -> DoseLogs | None:
+    """The study beside its logs, or beside those that it still holds; None where there are none."""
+    parts = study.parts if logs is None else checked_parts(study, logs)
+    return None if parts is None else DoseLogs(study, parts[0], shown_policy(study), smallest)

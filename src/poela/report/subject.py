@@ -7,16 +7,15 @@ from functools import cached_property
 from poela.core.errors import InputError
 from poela.data.groups import SMALLEST_GROUP, GroupBy
 from poela.data.trajectories import Trajectories
-from poela.report.blocks import Words, named
-from poela.report.dose_logs import DoseLogs
+from poela.report.blocks import Words, named, with_signs
 from poela.report.numbers.changes import STEP
 from poela.report.pictures.drawing import clean
-from poela.report.study_logs import ShownPolicy, StudyLogs
-from poela.report.wording import with_signs
+from poela.report.said import Said, said_of
+from poela.report.study_logs import DoseLogs, ShownPolicy, StudyLogs
 from poela.studies.groups import Groups
 from poela.studies.outcome_unit import PERCENT, Outcome
-from poela.studies.own_logs import Given
 from poela.studies.records import ChoiceRecord
+from poela.studies.splits import Given
 from poela.studies.study import Study
 
 LONGEST_NAME = 60
@@ -72,9 +71,9 @@ class Subject:
     smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @property
-    def real(self) -> bool:
-        """Whether actions are real numbers."""
-        return self.study.record.data.layout.is_real
+    def said(self) -> Said:
+        """What the page says of such actions."""
+        return said_of(self.study.record.data.layout.action_space)
 
     @property
     def trial(self) -> bool:

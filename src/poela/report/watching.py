@@ -3,10 +3,22 @@
 from os import PathLike
 from pathlib import Path
 
-from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Points, Section, Table, Text
+from poela.report.blocks import (
+    Block,
+    Column,
+    Entry,
+    Fact,
+    Facts,
+    Picture,
+    Pictures,
+    Points,
+    Section,
+    Table,
+    Text,
+    typeset,
+)
 from poela.report.page import Page, write_page
 from poela.report.pictures.charts import NARROW, Band, Level, Line, Plane
-from poela.report.wording import typeset
 from poela.rounds.drift import Drift
 from poela.rounds.watch import THAN, Watched
 from poela.studies.study import Study

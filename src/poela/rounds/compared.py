@@ -1,14 +1,62 @@
 """New cases against what was before: means, their errors and bounds, after every so many cases."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.rounds.looks import EXACT, WatchPlan
-from poela.rounds.sequences import mixture_bounds
+from poela.core.readable import readable
+from poela.data.groups import Grouping
+from poela.data.trajectories import Trajectories
+from poela.evaluation.scoring import Scoring
+from poela.rounds.looks import EXACT, SEQUENCE, WatchPlan, mixture_bounds
 from poela.stats.bounds import Bounds
+from poela.studies.guarded import guarded_in
+from poela.studies.guards import Guard
+
+# Independent units in the order in which they end, and the stretches of them that drift is looked for in.
+
+STRETCH = 100  # units: drift is looked for since the first unit, and since each multiple of this
+
+
+def by_last(units: IntArray) -> IntArray:
+    """Units numbered by where their last episode stands.
+
+    >>> by_last(np.array([0, 1, 0, 2])).tolist()
+    [1, 0, 1, 2]
+    """
+    last = np.zeros(int(units.max()) + 1, np.int64)
+    last[units] = np.arange(len(units))  # the last one stays
+    return np.asarray(np.argsort(np.argsort(last)))[units]
+
+
+def unit_means(values: FloatArray, units: IntArray) -> FloatArray:
+    """The mean of each unit's episodes [U, C], in the order in which units end.
+
+    >>> unit_means(np.array([[1.0], [5.0], [3.0]]), np.array([0, 1, 0])).tolist()
+    [[5.0], [2.0]]
+    """
+    place = by_last(units)
+    sums = [np.bincount(place, column) for column in values.T]
+    whole = np.stack(sums, axis=1) if sums else np.zeros((int(place.max()) + 1, 0))
+    return np.asarray(whole / np.bincount(place)[:, None], np.float64)
+
+
+def share_of_stretch(number: int) -> float:
+    """The share of the error of a check for what begins with this stretch: half for all units, and half for the rest.
+
+    >>> [round(share_of_stretch(number), 3) for number in range(4)], sum(map(share_of_stretch, range(10_000))) < 1
+    ([0.5, 0.25, 0.083, 0.042], True)
+    """
+    return 0.5 if number == 0 else 0.5 / (number * (number + 1))
+
+
+def seen_at(units: int, fewest: int, points: int = 20) -> IntArray:
+    """After how many units a check is drawn over time; the last one is now."""
+    return np.unique(np.linspace(min(fewest, units), units, points).astype(np.int64))
+
 
 FEWEST = 30  # units, below which normal theory says nothing
 MOST_OFF, NEAR = 4.0, 1e-6  # standard errors by which the mean weight may miss 1, and what rounding leaves
@@ -195,3 +243,75 @@ def _ends(
         return None, None
     reach = plan.boundary(n, sizes) * error
     return value - reach, value + reach
+
+
+# A study's guardrails while its policy runs: how other outcomes have changed, and whether a limit is broken.
+
+
+@dataclass(frozen=True)
+class GuardSeen:
+    """One guardrail: by how much its outcome has changed, in its own direction, and whether the limit is broken."""
+
+    name: str
+    change: float
+    low: float | None
+    high: float | None
+    broken: bool
+    words: str
+
+
+def watched_guards(guards: Sequence[Guard], logs: Trajectories) -> list[Guard]:
+    """Those that can be watched: about an outcome of everybody, which these logs carry."""
+    return [
+        one
+        for one in guards
+        if one.limit is not None and one.by is None and not one.level and one.column in logs.outcome_names
+    ]
+
+
+def guards_seen(
+    guards: Sequence[Guard],
+    cases: Trajectories,
+    old: Trajectories,
+    scoring: Scoring,
+    plan: WatchPlan,
+    sizes: tuple[int, ...],
+    paired: bool,
+) -> tuple[GuardSeen, ...]:
+    """Each guardrail on new cases against old ones, or (`paired`) against practice beside them, which grows, too.
+
+    The error of the plan is split over all guardrails: together they raise a false alarm no more often than it says.
+    """
+    if not guards:
+        return ()
+    method = SEQUENCE if plan.method == EXACT else plan.method
+    split = replace(plan, method=method, level=1 - (1 - plan.level) / len(guards))
+    new, before = (guarded_in(guards, [logs], logs.returns(scoring.discount), _no_groups) for logs in (cases, old))
+    places = by_last(cases.units), by_last(old.units)
+    found = []
+    for guard, now, then in zip(guards, new, before, strict=True):
+        arms = [Units(values.values, place) for values, place in zip((now, then), places, strict=True)]
+        against = arms[1] if paired else arms[1].summary
+        seen = compared(arms[0], against, split, sizes, None)
+        found.append(_seen(guard, seen, now.slack))
+    return tuple(found)
+
+
+def _no_groups(column: str) -> Grouping:
+    raise AssertionError("guardrails by group are not watched")
+
+
+def _seen(guard: Guard, seen: Comparison, slack: float) -> GuardSeen:
+    """`seen` is a change for the better; what is told is the change of the outcome itself."""
+    broken = seen.high is not None and seen.high + slack < 0
+    ends = (seen.high, seen.low) if guard.at_most else (seen.low, seen.high)
+    low, high = (guard.own(end) for end in ends)
+    change = guard.own(seen.value)
+    assert change is not None
+    between = "too early for bounds" if low is None or high is None else f"{_signed(low)} to {_signed(high)}"
+    words = f"{guard.called} has changed by {_signed(change)} ({between}), where {guard.limit_in_words} is allowed"
+    return GuardSeen(str(guard), change, low, high, broken, words)
+
+
+def _signed(value: float) -> str:
+    return readable(value, signed=True)

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.trajectories import Trajectories
-from poela.rounds.ending import STRETCH, by_last, seen_at, share_of_stretch
+from poela.rounds.compared import STRETCH, by_last, seen_at, share_of_stretch
 
 TILTS = (-1.6, -0.8, -0.4, -0.2, -0.1, 0.1, 0.2, 0.4, 0.8, 1.6)  # of the log odds of an action
 SURPRISES = (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0)  # of the power of all probabilities: at 1 they become equal

@@ -8,9 +8,9 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import readable, share_in_words
 from poela.data.trajectories import Trajectories
+from poela.rounds.compared import STRETCH, by_last, seen_at, share_of_stretch, unit_means
 from poela.rounds.drawn import Stakes, stakes
-from poela.rounds.ending import STRETCH, by_last, seen_at, share_of_stretch, unit_means
-from poela.rounds.sequences import sequence_boundary
+from poela.rounds.looks import sequence_boundary
 
 REFERENCE = 100  # the first units, which later ones are compared with where no others are given
 FEWEST = 50  # units after them, before anything is said

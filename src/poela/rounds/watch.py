@@ -20,23 +20,23 @@ from poela.data.opening import AnyTable
 from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_beside
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import log_weights, probabilities_along
+from poela.evaluation.weights import log_weights, rows_along
 from poela.rounds.compared import (
     Comparison,
+    GuardSeen,
     Old,
     OldMean,
     Units,
     against_practice,
+    by_last,
     compared,
+    guards_seen,
     is_supported,
     two_arms,
+    watched_guards,
 )
 from poela.rounds.drift import Drift, drifts
-from poela.rounds.ending import by_last
-from poela.rounds.guarding import GuardSeen, guards_seen, watched_guards
-from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
-from poela.rounds.nested import Grown, case_hashes, grown
-from poela.rounds.sequences import DESIGNS
+from poela.rounds.looks import DESIGNS, EXACT, Grown, Look, LookBook, Looks, WatchPlan, case_hashes, grown
 from poela.stats.bounds import Bounds
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
@@ -209,9 +209,10 @@ def _watched(
         _refuse_inexact(units, bounds, against.beside if practice is None else practice)
     main = compared(units, old, plan, sizes, bounds)
     policy = study.acting_policy
-    doing = None if cases.is_real else probabilities_along(policy, cases)
-    drift = drifts(cases, doing, before, scoring.discount, plan.horizon, _weights_before(study, before))
-    model = _by_model(study, cases, units, plan, sizes) if practice is None and not cases.is_real else None
+    doing = rows_along(policy, cases)
+    weighed = None if doing is None else _weights_before(study, before)
+    drift = drifts(cases, doing, before, scoring.discount, plan.horizon, weighed)
+    model = _by_model(study, cases, units, plan, sizes) if practice is None and doing is not None else None
     return Watched(
         policy=study.chosen_name,
         plan=plan,
@@ -220,7 +221,7 @@ def _watched(
         model=model,
         path=_path(units, old, plan, sizes, bounds),
         drift=drift,
-        notes=(*_notes(cases, main, model, drift), *_unguarded(study, cases, against)),
+        notes=(*_notes(cases, doing, main, model, drift), *_unguarded(study, cases, against)),
         adherence=cases.adherence,
         guards=against.guards(study, cases, plan, sizes),
     )
@@ -264,7 +265,7 @@ def _before(study: Study) -> OldMean:
 
 def _weights_before(study: Study, before: Trajectories | None) -> FloatArray | None:
     """What the policy weighs in the logs that taught it; None where these do not tell what it would have got."""
-    if before is None or before.is_real or not before.knows_logging_policy:
+    if before is None or not before.knows_logging_policy:
         return None
     weights: FloatArray = np.exp(log_weights(study.acting_policy, before).truncated(study.settings.scoring.truncation))
     return weights if is_supported(weights) else None
@@ -325,7 +326,11 @@ def _by_model(
 
 
 def _notes(
-    cases: Trajectories, main: Comparison, model: Comparison | None, drift: tuple[Drift, ...]
+    cases: Trajectories,
+    doing: FloatArray | None,
+    main: Comparison,
+    model: Comparison | None,
+    drift: tuple[Drift, ...],
 ) -> tuple[str, ...]:
     notes = [note for note in cases.notes if any(word in note for word in OF_CASES)]
     if main.name == "before":
@@ -340,15 +345,15 @@ def _notes(
         notes.append(f"{main.beside:,} cases of practice beside: a fair comparison if chance decided who got which")
     if cases.adherence is not None and cases.adherence < 1:
         notes.append("means are of what was done, with those cases where recommendations were not followed")
-    notes += _unchecked(cases)
+    notes += _unchecked(cases, doing)
     if any(check.drifted for check in drift):
         notes.append("under drift, bounds are about the mean over all cases so far, not about today's")
     return tuple(notes)
 
 
-def _unchecked(cases: Trajectories) -> list[str]:
-    """What could not be asked of these cases."""
-    if cases.is_real:
+def _unchecked(cases: Trajectories, doing: FloatArray | None) -> list[str]:
+    """What could not be asked of these cases, in which the policy does this [N, A]; None: it gives amounts."""
+    if doing is None:
         return ["actions are real numbers: whether this policy drew them is not checked"]
     if cases.propensities is None:
         return ["these cases have no propensities: whether this policy drew them is judged by their actions alone"]

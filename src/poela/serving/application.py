@@ -22,7 +22,7 @@ from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
 from poela.serving.decisions import Answering, Explained, pieces_of
 from poela.serving.limits import BYTES_OF_A_STEP, EXPLAINED_COST, RATE, Credits, client_of
-from poela.serving.line import FairLine, TooBusy
+from poela.serving.line import FairLine, TooBusy, together_at
 from poela.serving.metrics import Metrics
 from poela.serving.middleware import OPEN, Guard
 from poela.serving.openapi import description
@@ -83,7 +83,7 @@ def application(
     )
     app.router.redirect_slashes = False
     routes = frozenset({"/openapi.json", *document["paths"]})
-    return Guard(_Quiet(app), desk.metrics, routes, credits, token)
+    return Guard(_Quiet(app), desk.metrics, routes, credits, token, desk.answering.runs)
 
 
 class _Desk:
@@ -92,7 +92,7 @@ class _Desk:
     def __init__(self, answering: Answering, metrics: Metrics, credits: Credits) -> None:
         self.answering, self.metrics, self._credits = answering, metrics, credits
         self._reading = FairLine(lambda parts: [part() for part in parts])
-        self._working = FairLine(answering.answered)
+        self._working = FairLine(answering.answered, together_at(answering.stored_numbers))
 
     async def decide(self, request: Request) -> Response:
         """Decisions about the cases of a request."""
@@ -166,12 +166,13 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
     """What the page shows before anything is asked."""
+    rule = getattr(source.policy, "eligibility", None)
     return {
         "name": source.name,
         "policy": source.policy.short_hash,
         "sha256": source.policy.content_hash,
         "findings": dict(source.findings),
-        "rule": rule_in_words(source.policy.eligibility),
+        "rule": "" if rule is None else rule_in_words(rule),
         "needs": "history" if form.wants_history else "step" if form.wants_step else "context",
         "features": [
             {
@@ -183,6 +184,7 @@ def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
             for variable in form.schema.asked
         ],
         "actions": list(form.action_names),
+        "real_valued": form.real_valued,
     }
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.outputs import output_file
-from poela.core.paths import is_there, place, regular_file
+from poela.core.paths import is_there, output_file, place, regular_file
 from poela.core.readable import readable
 from poela.data.decided import CASE
 from poela.data.layout import LogLayout

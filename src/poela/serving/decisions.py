@@ -1,7 +1,7 @@
 """What the server answers: decisions of a policy, and why they are so; many requests at once in one go."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,13 @@ from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.decision_rows import RowRequirements, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
-from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
+from poela.data.receipts import NO_RECEIPTS, ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
+from poela.policies.gaussian import RealPolicy
 from poela.policies.ruled import RuledPolicy
+from poela.serving.amounts import answered_amounts, explained_amounts
+from poela.serving.compiled import CompiledPolicy, compiled
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
 from poela.serving.line import SHARE
 from poela.serving.requests import Case, DecisionRequest, Form
@@ -41,13 +44,11 @@ class Answering:
     receipts: Receipts | None = None  # where decisions are written down before they are answered
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policy, RuledPolicy):
+        if not isinstance(self.policy, RuledPolicy | RealPolicy):
             kind = type(self.policy).__name__
-            if getattr(self.policy, "real_valued", False):
-                raise InputError(
-                    f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
-                )
             raise InputError(f"{self.source.name} is a {kind}, which decides about no rows: serve a learned policy")
+        if self.receipts is not None and self.is_about_amounts:
+            raise InputError(NO_RECEIPTS)
         if self.receipts is not None:
             _ = self.receipt_keys  # which refuses columns that are called as those of receipts
 
@@ -57,9 +58,31 @@ class Answering:
         return self.source.policy
 
     @cached_property
+    def engine(self) -> "CompiledPolicy | str":
+        """The policy run by ONNX Runtime, or why it is not."""
+        if self.is_about_amounts:
+            return "an amount that is rounded otherwise would be another one"
+        if not is_direct(self.form):
+            return "its cases hold times, or limits on actions, which are read as tables"
+        return compiled(self.policy)
+
+    @property
+    def runs(self) -> str:
+        """How it is run, to be said at the start."""
+        if isinstance(self.engine, str):
+            return f"The policy itself answers, not ONNX Runtime: {self.engine}"
+        return "ONNX Runtime answers"
+
+    @cached_property
     def form(self) -> Form:
         """What it needs to know of a case."""
-        return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
+        policy = self.policy
+        return Form(policy.table_schema, policy.action_names, policy.needs, real_valued=self.is_about_amounts)
+
+    @property
+    def is_about_amounts(self) -> bool:
+        """Whether actions are real-valued."""
+        return isinstance(self.policy, RealPolicy)
 
     def answered(self, requests: Sequence["DecisionRequest | Explained"]) -> list[Any]:
         """What is asked in many requests: explanations one by one, then all decisions in one go.
@@ -78,8 +101,11 @@ class Answering:
         seeds = [own if one.seed is None else one.seed for one in requests for _ in one.cases]
         lengths = np.array([len(case.steps) for case in cases])
         last = np.cumsum(lengths) - 1
+        if isinstance(self.policy, RealPolicy):
+            answers = iter(self._amounts(self.policy, cases, seeds))
+            return [[next(answers) for _ in one.cases] for one in requests]
         drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
-        uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
+        uniform = np.array(drawn)
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
         source = self.source
@@ -87,13 +113,24 @@ class Answering:
             outcomes=source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps, leave=source.leave
         )
         if not noted and is_direct(self.form):
-            answers = iter(answered_directly(self.policy, self.form, cases, how))
+            engine = self.engine if isinstance(self.engine, CompiledPolicy) else None
+            answers = iter(answered_directly(self.policy, self.form, cases, how, engine))
         else:
-            decided = decisions(self.policy, self.form.table(cases), how).take(last)
+            by_row = replace(how, uniform=np.repeat(uniform, lengths))  # earlier steps are not looked at
+            decided = decisions(self.policy, self.form.table(cases), by_row).take(last)
             if self.receipts is not None:
                 self.receipts.append(self._receipts(decided, cases))
             answers = iter([self._answer(row) for row in decided.to_pylist()])
         return [[next(answers) for _ in one.cases] for one in requests]
+
+    def _amounts(self, policy: RealPolicy, cases: Sequence[Case], seeds: Sequence[object]) -> list[dict[str, Any]]:
+        keys = [self.form.key(case) for case in cases]
+        columns = range(len(policy.action_names))
+        drawn = [
+            [uniform_of(seed, *key, str(column)) for column in columns] for seed, key in zip(seeds, keys, strict=True)
+        ]
+        how = Deciding(outcomes=self.source.outcomes, contexts=False, uniform=np.array(drawn))
+        return answered_amounts(policy, self.form, cases, how)
 
     def _receipts(self, decided: "pa.Table", cases: Sequence[Case]) -> "pa.Table":
         keys = self.receipt_keys
@@ -120,6 +157,8 @@ class Answering:
         """For the one case of a request and every action: whether it is eligible, why, and who was given it."""
         if len(request.cases) != 1:
             raise InputError("explain takes one case")
+        if isinstance(self.policy, RealPolicy):
+            return explained_amounts(self.policy, self.form, request.cases[0])
         (case,), policy, rule = request.cases, self.policy, self.policy.eligibility
         form = self.form
         wanted = RowRequirements(form.schema, form.action_names, form.reading)
@@ -155,9 +194,17 @@ class Answering:
             ],
         }
 
+    @property
+    def stored_numbers(self) -> int:
+        """How many numbers of logged cases are looked at for each step."""
+        rule = getattr(self.policy, "eligibility", None)
+        stored = rule if self.is_about_amounts else getattr(rule, "logged", None)
+        return 0 if stored is None else int(stored.contexts.size)
+
     def warm_up(self) -> None:
-        """Make what is made at the first question: trees of contexts, above all."""
-        if self.policy.eligibility.settings.measures:
+        """Make what is made at the first question: the graph, and trees of contexts, above all."""
+        _ = self.engine
+        if not self.is_about_amounts and self.policy.eligibility.settings.measures:
             contexts = self.policy.eligibility.logged.contexts[:1]
             self.policy.eligibility.distances(contexts, [0])
             self.policy.eligibility.counts(contexts, [0])

@@ -1,6 +1,7 @@
 """An ONNX graph under construction: operations in, names of tensors out."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.errors import InputError
 
 OPSET, TREES_OPSET, IR_VERSION = 18, 3, 8
+LOST = 1e-12  # share of a score that float64 may lose on the way
 TREES = "ai.onnx.ml"
 INPUTS = {
     "contexts": ("float32", ("batch", "features")),
@@ -16,7 +18,20 @@ INPUTS = {
     "previous_contexts": ("float32", ("batch", "lags", "features")),
     "previous_actions": ("int64", ("batch", "lags")),
     "first_contexts": ("float32", ("batch", "features")),
+    "distances": ("float64", ("batch", "actions")),
+    "counts": ("float64", ("batch", "actions")),
 }
+
+
+@dataclass(eq=False)
+class Doubts:
+    """Where a graph that decides may differ from its policy by rounding; names of tensors."""
+
+    errors: list[str] = field(default_factory=list)  # [N, 1], how far numbers may be off
+    gaps: list[str] = field(default_factory=list)  # [N, k], how far what is compared is apart: 0 or more
+    sure: list[str] = field(default_factory=list)  # bool [N, 1], else the policy is asked
+    gain: float = 1.0  # by which errors may grow, where logarithms are multiplied
+    barred: str | None = None  # bool [N, A], by a policy that says *never*
 
 
 class Graph:
@@ -28,12 +43,15 @@ class Graph:
     'Relu'
     """
 
-    def __init__(self, n_features: int) -> None:
-        self._sizes = {"features": n_features, "lags": 0}
+    def __init__(self, n_features: int, n_actions: int = 0, *, deciding: bool = False) -> None:
+        self._sizes = {"features": n_features, "actions": n_actions, "lags": 0}
+        self.deciding = deciding  # whether it decides beside its policy, which measures and is asked in case of doubt
+        self.doubts = Doubts()
         self._nodes: list[Any] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, NDArray[Any]]] = {}
         self._inputs: set[str] = set()
         self._made: dict[Hashable, tuple[Any, Any]] = {}
+        self.givers: dict[str, Any] = {}  # the rules by which inputs are worked out
         self.numbers: list[str] = []  # what was given, as far as it is looked at
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -59,6 +77,12 @@ class Graph:
         """One of the inputs that there may be, which the graph has from now on."""
         self._inputs.add(name)
         return name
+
+    def given(self, name: str, contexts: str, by: Any) -> str:
+        """An input that whoever asks works out by this rule: distances, or counts, at the contexts themselves."""
+        if contexts != "contexts" or self.givers.setdefault(name, by) is not by:
+            raise refuse_export("this policy", "it measures in several ways")
+        return self.input(name)
 
     def must_be_finite(self, numbers: str) -> str:
         """Numbers [N, d] that were given: cases with others among them are deferred."""
@@ -120,8 +144,10 @@ class Graph:
         """One bool tensor where the condition holds, else the other; runtimes have no such choice for them."""
         return self.op("Or", self.op("And", condition, one), self.op("And", self.op("Not", condition), other))
 
-    def model(self, outputs: dict[str, tuple[str, int | None, str]], metadata: dict[str, str]) -> Any:
-        """The finished model; `outputs`: type, width (None: one for each context, without an axis), tensor by name."""
+    def model(
+        self, outputs: Mapping[str, tuple[str, int | tuple[int, ...] | None, str]], metadata: dict[str, str]
+    ) -> Any:
+        """The finished model; `outputs`: type, width or shape beside the batch (None: one for each), tensor by name."""
         from onnx import helper, numpy_helper
 
         last = [helper.make_node("Identity", [tensor], [name]) for name, (_, _, tensor) in outputs.items()]
@@ -131,7 +157,7 @@ class Graph:
             "policy",
             [_value(name, kind, [self._sizes.get(size, size) for size in shape]) for name, kind, shape in self._used()],
             [
-                _value(name, kind, ["batch"] if width is None else ["batch", width])
+                _value(name, kind, ["batch", *(() if width is None else np.atleast_1d(width).tolist())])
                 for name, (kind, width, _) in outputs.items()
             ],
             [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in used],
@@ -140,6 +166,11 @@ class Graph:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="poela")
         helper.set_model_props(model, metadata)
         return model
+
+    @property
+    def lags(self) -> int:
+        """How many earlier steps are looked at."""
+        return self._sizes["lags"]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -168,14 +199,35 @@ def refuse_export(what: str, why: str) -> InputError:
 def softmax(graph: Graph, scores: str, mask: str | None = None) -> str:
     """The softmax of rows over what the mask allows; the rest gets exactly 0."""
     masked = scores if mask is None else graph.op("Where", mask, scores, graph.constant(-np.inf))
-    powers = graph.op("Exp", graph.op("Sub", masked, graph.along("ReduceMax", masked)))
+    largest = graph.along("ReduceMax", masked)
+    if graph.deciding:  # numbers of float64 lose less than this
+        graph.doubts.errors.append(graph.op("Mul", graph.op("Abs", largest), graph.constant(LOST)))
+    powers = graph.op("Exp", graph.op("Sub", masked, largest))
     return graph.op("Div", powers, graph.along("ReduceSum", powers))
 
 
 def greedy(graph: Graph, scores: str, mask: str, width: int) -> str:
     """All probability on the best that the mask allows, the first of equals."""
     masked = graph.op("Where", mask, scores, graph.constant(-np.inf))
+    far_ahead(graph, masked, width)
     return graph.cast(graph.one_hot(graph.op("ArgMax", masked, axis=1, keepdims=0), width), np.float64)
+
+
+def compared(graph: Graph, one: str, other: str) -> None:
+    """Note that two numbers are compared: where they are about equal, the policy is asked."""
+    if graph.deciding:
+        size = graph.op("Max", graph.op("Abs", other), graph.constant(1.0))
+        graph.doubts.gaps.append(graph.op("Div", graph.op("Abs", graph.op("Sub", one, other)), size))
+
+
+def far_ahead(graph: Graph, scores: str, width: int) -> None:
+    """Note that the best of the scores [N, width] is taken; nothing comes near it where the others are −inf."""
+    if graph.deciding and width > 1:
+        two, _ = graph.ops("TopK", scores, graph.constant([2], np.int64), outputs=2, axis=1, largest=1, sorted=1)
+        best, second = graph.columns(two, [0]), graph.columns(two, [1])
+        best = graph.op("Where", graph.op("IsInf", best), graph.constant(0.0), best)
+        far = graph.op("Sub", best, graph.op("Add", graph.op("Abs", best), graph.constant(1.0)))
+        compared(graph, graph.op("Where", graph.op("IsInf", second), far, second), best)
 
 
 def supported(graph: Graph, taken: str, eligible: str) -> str:

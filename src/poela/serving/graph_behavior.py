@@ -9,16 +9,14 @@ import numpy as np
 from poela.behavior.boosted import BoostedModel
 from poela.behavior.clone import CloneModel, RecurrentCloneModel
 from poela.behavior.history import HistoryModel
+from poela.behavior.model import Schema
 from poela.behavior.multinomial import MultinomialModel
-from poela.behavior.neighbours import KNNModel
-from poela.behavior.propensities import NearestPropensities
-from poela.behavior.schema import Schema
+from poela.behavior.propensities import KNNModel, NearestPropensities
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN
-from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
-from poela.eligibility.supported_behavior import SupportedBehavior
-from poela.serving.graph import Graph, positive, refuse_export, softmax
+from poela.eligibility.support_model import LEAST_CHANCE, SupportedBehavior, SupportModel
+from poela.serving.graph import Graph, compared, positive, refuse_export, softmax
 from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_models import forest_in, history_in, mlp_in
 from poela.serving.graph_neighbours import (
@@ -114,6 +112,7 @@ def _summed(graph: Graph, shares: str) -> str:
 
 def _tempered(graph: Graph, model: TemperedModel, contexts: str) -> str:
     logs = graph.op("Log", behavior_in(graph, model.model, contexts))
+    graph.doubts.gain *= max(1 / model.temperature, 1.0)
     return softmax(graph, graph.op("Div", logs, graph.constant(model.temperature)))
 
 
@@ -151,6 +150,7 @@ def support_in(graph: Graph, model: SupportModel, contexts: str) -> str:
 
 def supported_in(graph: Graph, model: SupportModel, probabilities: str) -> str:
     """Which actions [N, A] have support."""
+    compared(graph, probabilities, graph.constant([model.least]))
     return graph.op("Greater", probabilities, graph.constant([model.least]))
 
 

@@ -1,6 +1,6 @@
 """What policies and behavior models are made of, in a graph: networks, regressions by step, trees, history."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,36 @@ def mlp_in(graph: Graph, network: Network, contexts: str) -> str:
     weights = {name: np.asarray(array, np.float32) for name, array in network.weights().items()}
     centred = graph.op("Sub", contexts, graph.constant(weights["mean"], np.float32))
     layer = graph.op("Div", centred, graph.constant(weights["scale"], np.float32))
+    lost = _lost_by_layer(weights, len(network.shape.hidden) + 1) if graph.deciding else []
     for place in range(len(network.shape.hidden) + 1):
         if place:
             layer = graph.op("Relu", layer)
+        if lost:
+            size = graph.cast(graph.along("ReduceL2", layer), np.float64)
+            graph.doubts.errors.append(graph.op("Mul", size, graph.constant(lost[place])))
         matrix = graph.constant(weights[f"layers.{2 * place}.weight"].T, np.float32)
         layer = graph.op("Gemm", layer, matrix, graph.constant(weights[f"layers.{2 * place}.bias"], np.float32))
     if network.shape.relu_outputs:
         layer = graph.op("Relu", layer)
     return graph.cast(layer, np.float64)
+
+
+def _lost_by_layer(weights: Mapping[str, Any], n_layers: int) -> list[float]:
+    """How far outputs may be off for each unit of the size of what a layer is given: rounding, as later layers grow it.
+
+    Products of n numbers lose √n units in the last place of float32, as random roundings do (Higham and Mary 2019),
+    with room for both sides that are compared.
+    """
+    matrices = [np.asarray(weights[f"layers.{2 * place}.weight"], np.float64) for place in range(n_layers)]
+    spread = [float(np.linalg.norm(matrix, 2)) for matrix in matrices]
+    unit = 2 * float(np.finfo(np.float32).eps)
+    return [
+        unit
+        * np.sqrt(matrix.shape[1] + 1)
+        * float(np.linalg.norm(np.abs(matrix), 2))
+        * float(np.prod(spread[place + 1 :]))
+        for place, matrix in enumerate(matrices)
+    ]
 
 
 def step_q_in(graph: Graph, values: StepQ, contexts: str) -> str:

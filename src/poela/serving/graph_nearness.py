@@ -11,7 +11,7 @@ from poela.serving.graph import Graph
 from poela.serving.graph_models import history_in
 from poela.serving.graph_rules import eligible_in
 
-Output = tuple[str, int | None, str]  # type, width, tensor
+Output = tuple[str, int | tuple[int, ...] | None, str]  # type, width or shape beside the batch, tensor
 
 
 def nearness_in(graph: Graph, policy: Any, contexts: str) -> dict[str, Output]:

@@ -1,11 +1,13 @@
 """Nearest logged contexts in a graph: matrix products propose a few, whose distances are then taken in float64."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.eligibility.foreign import OwnScale
+from poela.neighbours.products import rounding
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import Neighbours
 from poela.serving.graph import Graph
@@ -63,9 +65,27 @@ def nearest(
     if barred:
         left_out = graph.op("GatherElements", barred, in_order, axis=1)
         squared = graph.op("Where", left_out, graph.constant(np.inf), squared)
+    if graph.deciding and len(points) > k + proposed:
+        _all_proposed(graph, (moved, scores, candidates), squared, centred, k, dtype)
     count = graph.constant([k], np.int64)
     exact, places = graph.ops("TopK", squared, count, outputs=2, axis=1, largest=0, sorted=1)
     return NearestPoints(graph.op("GatherElements", in_order, places, axis=1), exact)
+
+
+def _all_proposed(
+    graph: Graph, found: tuple[str, str, str], squared: str, centred: FloatArray, k: int, dtype: Any
+) -> None:
+    """Note where a point that was not proposed may be as near as the k-th, or one of equals."""
+    moved, scores, candidates = found
+    last = graph.along("ReduceMax", graph.op("GatherElements", scores, candidates, axis=1))
+    own = graph.cast(graph.along("ReduceSumSquare", moved), np.float64)
+    g = rounding(centred.shape[1], dtype)
+    largest = float(np.einsum("ij,ij->i", centred, centred).max())
+    room = graph.op("Mul", graph.op("Add", own, graph.constant(2 * largest)), graph.constant(4 * g))
+    least = graph.op("Sub", graph.op("Add", graph.cast(last, np.float64), own), room)
+    count = graph.constant([k], np.int64)
+    wanted, _ = graph.ops("TopK", squared, count, outputs=2, axis=1, largest=0, sorted=1)
+    graph.doubts.sure.append(graph.op("Greater", least, graph.along("ReduceMax", wanted)))
 
 
 def _squared(graph: Graph, features: str, points: FloatArray, places: str) -> str:

@@ -1,22 +1,28 @@
 """Policies in a graph: one function for each kind, which adds what it is made of and gives its probabilities."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from poela.data.history import WithHistory
-from poela.policies.barring import BarringPolicy
 from poela.policies.blended import BlendedPolicy, SharpenedPolicy
-from poela.policies.cases import Case
-from poela.policies.counted import CountedPolicy
 from poela.policies.mixture import EpisodeMixture
-from poela.policies.network import NetworkPolicy, RecurrentPolicy
-from poela.policies.plain import PlainPolicy
-from poela.policies.tilted import TiltedPolicy
-from poela.policies.value import GreedyQPolicy
-from poela.policies.valued import ValuedPolicy
-from poela.serving.graph import Graph, greedy, logs_or_zero, positive, refuse_export, softmax, supported
+from poela.policies.network import GreedyQPolicy, NetworkPolicy, RecurrentPolicy
+from poela.policies.plain import Case, PlainPolicy
+from poela.policies.valued import BarringPolicy, CountedPolicy, TiltedPolicy, ValuedPolicy
+from poela.serving.graph import (
+    Graph,
+    compared,
+    far_ahead,
+    greedy,
+    logs_or_zero,
+    positive,
+    refuse_export,
+    softmax,
+    supported,
+)
 from poela.serving.graph_behavior import BEHAVIORS, behavior_in
 from poela.serving.graph_limits import within_in
 from poela.serving.graph_models import history_in, mlp_in, step_q_in
@@ -68,6 +74,7 @@ def _sharpened(graph: Graph, policy: SharpenedPolicy, contexts: str) -> str:
     behavior = behavior_in(graph, policy.behavior, contexts)
     rule = eligible_in(graph, policy.eligibility, contexts)
     acts = positive(graph, behavior)
+    graph.doubts.gain *= max(policy.sharpness, 1.0)
     sharpened = graph.op("Mul", logs_or_zero(graph, behavior), graph.constant(policy.sharpness))
     scores = graph.op("Where", acts, _priced(graph, sharpened, rule), graph.constant(0.0))
     return _followed(graph, softmax(graph, scores, supported(graph, acts, rule.mask)), rule)
@@ -90,14 +97,30 @@ def _tilted(graph: Graph, policy: TiltedPolicy, contexts: str) -> str:
 def _plain(graph: Graph, policy: PlainPolicy, contexts: str) -> str:
     rule = eligible_in(graph, policy.eligibility, contexts)
     practice = _practice(graph, behavior_in(graph, policy.behavior, contexts), rule)
-    free, left, decided = _free(graph, rule), None, practice
+    free, left, decided, barred = _free(graph, rule), None, practice, []
     for case in policy.cases:
         holds = _holds(graph, case, policy.feature_names, contexts)
         rows = holds if left is None else graph.op("And", holds, left)
+        if graph.deciding and case.do == "never":
+            barred.append(graph.op("And", rows, _barred(graph, case, practice, policy.n_actions)))
         decided = graph.op("Where", rows, _acted(graph, case, practice, free, policy.n_actions), decided)
         others = graph.op("Not", holds)
         left = others if left is None else graph.op("And", left, others)
+    if graph.deciding:
+        nothing = graph.repeated(np.zeros(policy.n_actions), contexts, np.bool_)
+        graph.doubts.barred = reduce(lambda one, other: graph.op("Or", one, other), barred, nothing)
     return _followed(graph, decided, rule)
+
+
+def _barred(graph: Graph, case: Case, practice: str, n_actions: int) -> str:
+    """As `Case.barred`."""
+    own = positive(graph, graph.columns(practice, [case.action]))
+    rest = [action for action in range(n_actions) if action != case.action]
+    others = (
+        graph.any_of(positive(graph, graph.columns(practice, rest))) if rest else graph.constant([[False]], np.bool_)
+    )
+    here = graph.constant([np.arange(n_actions) == case.action], np.bool_)
+    return graph.op("And", graph.op("And", own, others), here)
 
 
 def _holds(graph: Graph, case: Case, feature_names: Sequence[str], contexts: str) -> str:
@@ -133,10 +156,15 @@ def _barring(graph: Graph, policy: BarringPolicy, contexts: str) -> str:
     q, rule = _values(graph, policy, contexts), eligible_in(graph, policy.eligibility, contexts)
     practice = _practice(graph, behavior_in(graph, policy.behavior, contexts), rule)
     value = graph.along("ReduceSum", graph.op("Mul", practice, q))
-    worst = graph.op("LessOrEqual", q, graph.op("Add", value, graph.constant(policy.margin)))
+    least = graph.op("Add", value, graph.constant(policy.margin))
+    compared(graph, q, least)
+    worst = graph.op("LessOrEqual", q, least)
     taken = positive(graph, practice)
-    best = graph.along("ReduceMax", graph.op("Where", taken, q, graph.constant(-np.inf)))
-    barred = graph.op("And", worst, graph.op("Less", q, best))
+    done = graph.op("Where", taken, q, graph.constant(-np.inf))
+    far_ahead(graph, done, policy.n_actions)
+    barred = graph.op("And", worst, graph.op("Less", q, graph.along("ReduceMax", done)))
+    if graph.deciding:
+        graph.doubts.barred = graph.op("And", barred, taken)
     left = graph.op("Where", barred, graph.constant(0.0), practice)
     return _followed(graph, graph.op("Div", left, graph.along("ReduceSum", left)), rule)
 
@@ -169,6 +197,7 @@ def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
     else:
         value = graph.along("ReduceSum", graph.op("Mul", behavior, q))
         worth = graph.along("ReduceSum", graph.op("Mul", best, q))
+        compared(graph, worth, value)
         acts, departed = graph.op("And", any_sure, graph.op("GreaterOrEqual", worth, value)), best
     acted = graph.op("Min", graph.op("Where", acts, departed, behavior), graph.constant(1.0))
     return _followed(graph, acted, rule)

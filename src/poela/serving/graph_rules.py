@@ -7,10 +7,10 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.limits import UNKNOWN
+from poela.eligibility.eligible import squared_from
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.metric import squared_from
-from poela.serving.graph import Graph, refuse_export
+from poela.serving.graph import Graph, compared, refuse_export
 from poela.serving.graph_behavior import behavior_in, shortfall_in, support_in, supported_in
 from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest, scaled_in
@@ -63,7 +63,7 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
 
 def _by_rule(graph: Graph, rule: FittedEligibility, contexts: str, allowed: str | None) -> EligibleInGraph:
     settings = rule.settings
-    if settings.measures and settings.search == "approximate":
+    if settings.measures and settings.search == "approximate" and not graph.deciding:
         raise refuse_export(
             "a rule with an approximate search", "a graph searches all logged contexts; learn with search='exact'"
         )
@@ -73,7 +73,10 @@ def _by_rule(graph: Graph, rule: FittedEligibility, contexts: str, allowed: str 
     if allowed is not None:
         probable = allowed if probable is None else graph.op("And", probable, allowed)
     by_step = settings.neighbours == "same_step"
-    distances = _distances(graph, rule, contexts, by_step) if settings.measures else None
+    distances = None
+    if settings.measures:
+        given = graph.deciding
+        distances = graph.given("distances", contexts, rule) if given else _distances(graph, rule, contexts, by_step)
     masks = [] if probable is None else [probable]
     if distances is not None and rule.radius is not None:
         masks.append(_near(graph, distances, rule.radius))
@@ -89,7 +92,7 @@ def _by_rule(graph: Graph, rule: FittedEligibility, contexts: str, allowed: str 
         acts = graph.op("And", stranded, graph.op("Greater", probabilities, graph.constant(0.0)))
         return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities, penalty, distances)
     nearness = None
-    if settings.fallback == "nearest":
+    if settings.fallback == "nearest" and not graph.deciding:  # which hands out nothing there
         usual = probabilities if support is None else support
         nearness = _nearness(graph, rule, contexts, distances, usual, probable)
         if nearness is not None and allowed is not None:
@@ -119,10 +122,12 @@ def _probable(graph: Graph, rule: FittedEligibility, probabilities: str | None, 
         passed.append(supported_in(graph, rule.support, support))
     if settings.minimum_probability is not None and probabilities is not None:
         least = graph.constant(settings.minimum_probability)
+        compared(graph, probabilities, least)
         passed.append(graph.op("GreaterOrEqual", probabilities, least))
         passed.append(graph.op("Greater", probabilities, graph.constant(0.0)))
     if settings.relative_probability is not None and probabilities is not None:
         share = graph.op("Mul", graph.along("ReduceMax", probabilities), graph.constant(settings.relative_probability))
+        compared(graph, probabilities, share)
         passed.append(graph.op("Greater", probabilities, share))
     return _all_of(graph, passed) if passed else None
 
@@ -189,6 +194,8 @@ def _distances(graph: Graph, rule: FittedEligibility, contexts: str, same_step: 
 
 def counts_in(graph: Graph, rule: FittedEligibility, contexts: str) -> str:
     """How many contexts with each action were logged within the radius [N, A]."""
+    if graph.deciding:
+        return graph.given("counts", contexts, rule)
     logged = _logged(rule)
     features, same_step = scaled_in(graph, logged.scale, contexts), rule.settings.neighbours == "same_step"
     columns = []

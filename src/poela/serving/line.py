@@ -11,8 +11,18 @@ from poela.core.errors import PoelaError
 
 MOST_TOGETHER = 256  # steps that are worked on in one go, of all clients
 SHARE_ALONE, SHARE = 64, 32  # steps of one client in one go: while nobody else waits, and beside others
+MOST_NUMBERS = 1 << 28  # stored numbers that one go looks at, in some ten milliseconds
 MOST_WAITING = 1024  # pieces of all clients
 MOST_OF_ONE = 256  # pieces of one client, and one more request
+
+
+def together_at(numbers: int) -> int:
+    """How many steps are worked on in one go, where so many stored numbers are looked at for each: by work, not count.
+
+    >>> together_at(0), together_at(117_000 * 44), together_at(10**9)
+    (256, 52, 32)
+    """
+    return max(min(MOST_TOGETHER, MOST_NUMBERS // max(numbers, 1)), SHARE)
 
 
 class TooBusy(PoelaError):
@@ -37,8 +47,8 @@ class FairLine:
     theirs alone waits for few steps, too. A piece beyond the share, which cannot be split, has its client's turn alone.
     """
 
-    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
-        self._work_on = work
+    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], most_together: int = MOST_TOGETHER) -> None:
+        self._work_on, self._most = work, most_together
         self._waiting: dict[str, deque[_Piece]] = {}
         self._worker = ThreadPoolExecutor(1)
         self._task: asyncio.Task[None] | None = None
@@ -74,13 +84,13 @@ class FairLine:
     def _next(self) -> list[_Piece]:
         """Pieces for one go: clients in turn, until it is large enough."""
         self._forget_the_gone()
-        share = SHARE if len(self._waiting) > 1 else SHARE_ALONE
+        share = min(SHARE if len(self._waiting) > 1 else SHARE_ALONE, self._most)
         batch: list[_Piece] = []
         steps = 0
         for client, queue in list(self._waiting.items()):
             own = 0
             while queue and (not own or own + queue[0].steps <= share):
-                if batch and steps + queue[0].steps > MOST_TOGETHER:
+                if batch and steps + queue[0].steps > self._most:
                     return batch
                 batch.append(queue.popleft())
                 own += batch[-1].steps

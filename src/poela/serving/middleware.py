@@ -80,6 +80,7 @@ class Guard:
     routes: frozenset[str]
     credits: Credits
     token: str | None = None
+    runs: str = ""  # how the policy is run, to be said at the start
     health: Credits = field(default_factory=partial(Credits, HEALTH_RATE))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

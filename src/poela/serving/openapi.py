@@ -22,6 +22,7 @@ TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": 
 def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]:
     """The whole document."""
     asks = _request(form, MOST_CASES, drawing=True), _request(form, 1, drawing=False)
+    decision, explained = (_decided_amounts, _explained_amounts) if form.real_valued else (_decision, _explained)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -31,9 +32,9 @@ def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]
         },
         "paths": {
             "/v1/decide": {
-                "post": _posted("Decide about cases", asks[0], _object({"decisions": _list(_decision(form))}))
+                "post": _posted("Decide about cases", asks[0], _object({"decisions": _list(decision(form))}))
             },
-            "/v1/explain": {"post": _posted("Explain one case, action by action", asks[1], _explained(form))},
+            "/v1/explain": {"post": _posted("Explain one case, action by action", asks[1], explained(form))},
             "/v1/policy": {"get": _got("What the policy looks at and chooses from", {"type": "object"})},
             "/healthz": {
                 "get": {**_got("Whether the server runs", _object({"status": {"const": "ok"}})), "security": []}
@@ -72,6 +73,47 @@ def _decision(form: Form) -> dict[str, Any]:
             "similar": _nullable({"type": "integer"}) | {"description": "logged cases nearby with that action"},
             "outcome": _nullable({"type": "number"}) | {"description": "what came of the nearest of them, on average"},
             "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},
+        }
+    )
+
+
+def _decided_amounts(form: Form) -> dict[str, Any]:
+    each = _object({str(name): {"type": "number"} for name in form.action_names})
+    number = _nullable({"type": "number"})
+    return _object(
+        {
+            "action": _nullable(each) | {"description": "the amount of each column, drawn; null where it defers"},
+            "log_density": number | {"description": "of what was drawn: log it; null where it defers"},
+            "spread": _nullable(each) | {"description": "of the policy there, before its rule"},
+            "defer": {"type": "boolean", "description": "no amount is handed out; the note says why"},
+            "policy": {"type": "string", "description": "a hash of the policy, as /v1/policy tells it"},
+            **_nearness(),
+            "similar": _nullable({"type": "integer"}) | {"description": "logged pairs near the amount"},
+            "outcome": number | {"description": "what came of the nearest of them, on average"},
+            "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},
+        }
+    )
+
+
+def _explained_amounts(form: Form) -> dict[str, Any]:
+    number = _nullable({"type": "number"})
+    column = {
+        "action": _action(form),
+        "mean": {"type": "number", "description": "of the policy there, before its rule"},
+        "spread": number,
+        "likeliest": number | {"description": "the eligible amount of the highest density"},
+        "low": number | {"description": "the least that is eligible; null without a rule"},
+        "high": number,
+        "usually": number | {"description": "what the logging policy gives there, on average"},
+    }
+    return _object(
+        {
+            "defer": {"type": "boolean"},
+            **_nearness(),
+            "similar": _nullable({"type": "integer"}) | {"description": "logged cases nearby, of those looked at"},
+            "rule": {"type": "string"},
+            "log_density": number | {"description": "of the likeliest amounts"},
+            "actions": {"type": "array", "items": _object(column)},
         }
     )
 
@@ -118,7 +160,8 @@ def _request(form: Form, most: int, *, drawing: bool) -> dict[str, Any]:
     what = "the name of the case: with its step, its action is drawn by it, so that asking again gives the same"
     case: dict[str, Any] = {"id": {"anyOf": [TEXT, whole], "description": what}, "features": features}
     if form.wants_history:
-        earlier = {**_object({"features": features, "action": _action(form)}), "additionalProperties": False}
+        acted = {} if form.real_valued else {"action": _action(form)}
+        earlier = {**_object({"features": features, **acted}), "additionalProperties": False}
         what = "earlier steps of the episode, the first one first, with what was done"
         case["history"] = {"type": "array", "items": earlier, "maxItems": MOST_EARLIER, "description": what}
     if form.wants_step:

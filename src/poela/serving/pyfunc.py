@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.files import make_private, refuse_foreign
-from poela.core.outputs import output_folder
+from poela.core.paths import output_folder
+from poela.core.registry import how_to_install
 from poela.data.decided import CASE
 from poela.data.decision_rows import RowRequirements
 from poela.policies.ruled import RuledPolicy

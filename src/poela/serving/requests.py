@@ -73,6 +73,7 @@ class Form:
     schema: TableSchema
     action_names: tuple[ActionName, ...]
     needs: str  # "context", "step" or "history"
+    real_valued: bool = False  # whether actions are amounts: earlier ones are looked at by no policy
 
     @cached_property
     def wants_history(self) -> bool:
@@ -101,7 +102,7 @@ class Form:
 
     @cached_property
     def _wanted(self) -> RowRequirements:
-        return RowRequirements(self.schema, self.action_names, self.needs)
+        return RowRequirements(self.schema, () if self.real_valued else self.action_names, self.needs)
 
     def parsed(self, body: bytes, *, drawing: bool = True) -> DecisionRequest:
         """The request in a JSON document, or all that is wrong with it; only who wants no draw may leave out ids."""
@@ -146,6 +147,11 @@ class Form:
         return Case(steps, tuple(one[1] for one in earlier), str(name), step + len(history))
 
     def _earlier(self, one: Any, where: str, problems: list[str]) -> tuple[Mapping[str, Any], ActionName]:
+        if self.real_valued:
+            if not isinstance(one, dict) or set(one) != {"features"}:
+                problems.append(f"{where} must be an object with features, and nothing else")
+                return {}, self.action_names[0]
+            return self._features(one["features"], where, problems), self.action_names[0]
         if not isinstance(one, dict) or set(one) != {"features", "action"}:
             problems.append(f"{where} must be an object with features and action, and nothing else")
             return {}, self.action_names[0]

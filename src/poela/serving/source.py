@@ -33,7 +33,7 @@ def open_policy(directory: Path, *, leave: bool = False) -> PolicySource:
     """
     from poela.policies.saving import FILE_FORMAT
     from poela.policies.storage import load_policy
-    from poela.studies.findings import findings
+    from poela.studies.answer import findings
     from poela.studies.outcomes import read_outcomes
     from poela.studies.study import Study
 
@@ -64,7 +64,7 @@ def _checked(source: PolicySource) -> PolicySource:
 
 def _unshown(directory: Path) -> str:
     """What is to be said of a policy that its study calls worth a trial, and no more; else empty."""
-    from poela.studies.findings import findings
+    from poela.studies.answer import findings
     from poela.studies.study import Study
 
     study = directory.resolve().parent

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
+from poela.core.policy import gaussian_log_density, standard_normal
 from poela.simulators.episodes import Noise
 
 

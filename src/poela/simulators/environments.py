@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import Float32Array
 from poela.simulators.cartpole import FARTHEST, STEEPEST, CartPole
 from poela.simulators.clinic import VISITS, Clinic
-from poela.simulators.counterexamples import Bandit, HiddenBranch
 from poela.simulators.episodes import GeneratorNoise, Simulator
 from poela.simulators.sepsis import Sepsis
+from poela.simulators.tabular import Bandit, HiddenBranch
 from poela.simulators.tumor import MONTHS, TumorGrowth
 
 FASTEST_CART = 100.0  # far beyond what 200 steps allow

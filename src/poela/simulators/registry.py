@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_type_hints
 
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
-from poela.core.policy import Policy
+from poela.core.policy import DensityPolicy, Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
 from poela.data.trajectories import Trajectories
@@ -84,7 +83,7 @@ def clinic(effect: Effect = 1.0, propensities: Recorded = "all") -> Source:
 
 def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
     """The bandit of the paper's section 4 under uniform actions."""
-    from poela.simulators.counterexamples import Bandit
+    from poela.simulators.tabular import Bandit
 
     example = Bandit(n_contexts, n_actions)
     behavior = example.behavior
@@ -93,7 +92,7 @@ def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
 
 def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
     """The sequential examples of the paper's appendix A under uniform actions."""
-    from poela.simulators.counterexamples import HiddenBranch
+    from poela.simulators.tabular import HiddenBranch
 
     example = HiddenBranch(horizon, decoy)
     behavior = example.behavior

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammainc, ndtri, stdtrit
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.readable import plain
 from poela.core.typed import refuse_problems
-from poela.stats.contributions import Contributions
+from poela.stats.contributions import Contributions, standard_error
 
 if TYPE_CHECKING:
     from poela.stats.bootstrap import Resampled
@@ -201,3 +203,137 @@ def _sums_by(values: FloatArray, group: IntArray, groups: int) -> FloatArray:
     sums = np.zeros((groups, values.shape[1]))
     np.add.at(sums, group, values)
     return sums
+
+
+# Intervals for yes/no outcomes and other bounded returns, down to no event at all.
+# An estimate of a rare rate is a weighted count. Seen as a gamma variable of the same mean and variance it has the
+# exact interval's shape, and one more event of the weight of an effective episode is what may have been missed (Fay &
+# Feuer 1997, for weighted sums of Poisson counts); half of that event counts (mid-p), which is less cautious. With no
+# event among ESS effective episodes the upper end is about 3 / ESS: the rule of three.
+
+NOTHING = 1e-9  # beside one event
+
+
+def bounded_ends(
+    value: float, error: float, ess: float, bounds: Bounds, levels: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Ends within the bounds, for an estimate with this standard error and effective sample size.
+
+    The rate of events and the rate of what is no event are the same question asked from both sides; both answers count.
+
+    >>> [(low, high)] = bounded_ends(0.0, 0.0, 100.0, Bounds(0.0, 1.0), [0.95])
+    >>> low, round(high, 3)
+    (0.0, 0.03)
+    """
+    lowest, highest = bounds.lowest_return, bounds.highest_return
+    if lowest == highest:
+        return [(lowest, highest)] * len(levels)
+    value = min(max(value, lowest), highest)
+    jump = bounds.return_range / ess
+    ends_by_level = []
+    for level in levels:
+        low, high = (jump * end for end in _gamma_ends((value - lowest) / jump, error / jump, level))
+        rest_low, rest_high = (jump * end for end in _gamma_ends((highest - value) / jump, error / jump, level))
+        ends = min(lowest + low, highest - rest_high), max(lowest + high, highest - rest_low)
+        ends_by_level.append((max(ends[0], lowest), min(ends[1], highest)))
+    return ends_by_level
+
+
+def _gamma_ends(mean: float, error: float, level: float) -> tuple[float, float]:
+    """Equal-tailed quantiles of half Gamma(mean, error²), half of that and one more event; all in events."""
+
+    def share_below(amount: float) -> float:
+        one_more = _gamma_below(amount, mean + 1, error**2 + 1)
+        return 0.5 * _gamma_below(amount, mean, error**2) + 0.5 * one_more
+
+    def quantile(share: float) -> float:
+        if share_below(0.0) >= share:
+            return 0.0
+        reach = mean + 1
+        while share_below(reach) < share:
+            reach *= 2
+        return float(brentq(lambda amount: share_below(amount) - share, 0.0, reach, xtol=1e-12 * reach))
+
+    return quantile((1 - level) / 2), quantile((1 + level) / 2)
+
+
+def _gamma_below(amount: float, mean: float, variance: float) -> float:
+    """P(X ≤ amount) for a gamma variable; next to no variance makes it its mean, next to no mean makes it zero."""
+    if mean <= NOTHING or variance <= (NOTHING * mean) ** 2:
+        return float(amount >= mean)
+    return float(gammainc(mean**2 / variance, amount * mean / variance)) if amount > 0 else 0.0
+
+
+def two_valued(bounds: Bounds, returns: np.ndarray) -> bool:
+    """Whether the returns take no value but the two ends of their range.
+
+    >>> two_valued(Bounds(0.0, 1.0), np.array([0.0, 1.0])), two_valued(Bounds(0.0, 1.0), np.array([0.5]))
+    (True, False)
+    """
+    return bool(np.isin(returns, (bounds.lowest_return, bounds.highest_return)).all())
+
+
+# Closed-form intervals from the influence of each episode: the normal approximation and a Student version of it.
+
+
+def normal(sample: Sample, levels: Sequence[float]) -> list[Interval]:
+    """Estimate ± normal quantile × standard error (Owen 2013, equation 9.9, for any sum of ratios).
+
+    >>> [interval] = normal(Sample(Contributions.mean(np.array([1.0, 3.0]))), [0.95])
+    >>> round(interval.high - 2.0, 6) == round(1.959964 * 0.5**0.5, 6)
+    True
+    """
+    return [_around(sample.contributions, float(ndtri((1 + level) / 2)), "normal") for level in levels]
+
+
+def student(sample: Sample, levels: Sequence[float]) -> list[Interval]:
+    """As `normal`, with Student quantiles whose degrees of freedom tell how well the variance itself is known.
+
+    >>> sample = Sample(Contributions.mean(np.array([0.0, 1.0, 2.0, 9.0])))
+    >>> student(sample, [0.9])[0].width > normal(sample, [0.9])[0].width
+    True
+    """
+    freedom = degrees_of_freedom(sample.contributions.influence)
+    return [_around(sample.contributions, float(stdtrit(freedom, (1 + level) / 2)), "student") for level in levels]
+
+
+def degrees_of_freedom(influence: FloatArray) -> float:
+    """Satterthwaite's match of the variance estimate's own variance: n for normal values, about 2 for one outlier.
+
+    Heavy weights make the few largest squares decide the variance; their number, not that of episodes, counts. There
+    are never more than the units less one.
+
+    >>> round(degrees_of_freedom(np.array([1.0, -1.0] * 50 + [1000.0])), 1)
+    2.0
+    """
+    squares = np.square(influence)
+    total = squares.sum()
+    most = max(len(influence) - 1.0, 1.0)
+    if total == 0:
+        return most
+    spread = float(np.square(squares / total).sum()) - 1 / len(squares)
+    return min(2 / spread, most) if spread > 0 else most
+
+
+def against_tail(errors: float, skew: float) -> float:
+    """How many standard errors a lower end has to be away, where it is this many if nothing is skewed towards losses.
+
+    The inverse of Hall's transformation t − skew·t²/3 + skew²·t³/27 − skew/6, which is as good as normal; `skew` is
+    skewness over √n. Up to three times as many: there the transformation is flat.
+
+    >>> [round(against_tail(1.645, skew), 2) for skew in (0.0, 0.05, 0.15, 0.9)]
+    [1.65, 1.7, 1.83, 5.38]
+    >>> t = against_tail(2.0, 0.1)
+    >>> round(t - 0.1 * t**2 / 3 + 0.1**2 * t**3 / 27 - 0.1 / 6, 9)
+    2.0
+    """
+    if skew < 1e-6:  # too little to tell from rounding
+        return errors
+    flat = min(skew * (errors + skew / 6), 1.0)
+    return float(3 * (errors + skew / 6) * (1 - np.cbrt(1 - flat)) / flat)
+
+
+def _around(units: Contributions, quantile: float, method: str) -> Interval:
+    reach = quantile * standard_error(units)
+    value = units.value
+    return Interval(value - reach, value + reach, method)

@@ -9,10 +9,8 @@ from scipy.special import stdtrit
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import between, factor_in_words, readable
 from poela.core.typed import Range, refuse_problems
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Bounds, Interval, in_clusters
+from poela.stats.bounds import Bounds, Interval, against_tail, bounded_ends, degrees_of_freedom, in_clusters
 from poela.stats.contributions import Contributions, standard_error
-from poela.stats.normal import against_tail, degrees_of_freedom
 from poela.stats.weights import safe_shift
 
 MOST_SENSITIVITY = 1000.0
@@ -52,7 +50,7 @@ class Gain:
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
     def _repr_html_(self) -> str:
-        from poela.core.html import block
+        from poela.core.readable import block
 
         return block("New − current", str(self))
 

@@ -7,10 +7,8 @@ from scipy.special import stdtrit
 
 from poela.core.arrays import FloatArray
 from poela.stats.bootstrap import resample, tails
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Interval, Sample
+from poela.stats.bounds import Interval, Sample, bounded_ends, student
 from poela.stats.contributions import Contributions, standard_error
-from poela.stats.normal import student
 from poela.stats.weights import effective_sample_size
 
 MOST_RESAMPLES = 1000  # with as many its coverage was measured

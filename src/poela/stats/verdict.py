@@ -13,7 +13,8 @@ WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 ACT = "You may use this policy; expect at least the lower end of its interval."
 NOT_SHOWN = "The estimate is reliable, but shows no gain over what is done now: keep to that, or collect more episodes."
 LESS = "Evaluate a policy closer to the logging policy, or collect more episodes."
-EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
+UNUSUAL = "add to the context what makes these episodes unusual."
+PROPENSITIES, EVERY = "propensities", "the propensities of every action"
 MEND = "Fix the logs and evaluate again: more episodes with the same fault would not help."
 NEVER_DONE = (
     "Learn with a rule that bars them, or declare the range of returns (--returns), so that the worst case counts."
@@ -71,7 +72,8 @@ def verdict_on(
     leans_on_model: bool = False,
     estimated: bool = False,
     wrong: str = "",
-    real: bool = False,
+    known: str = PROPENSITIES,
+    every: str = EVERY,
     bounded: bool = False,
     lost: float = 0.0,
 ) -> Verdict:
@@ -79,7 +81,8 @@ def verdict_on(
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
     a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is;
-    `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is known, so that
+    `known` is what is known of the logging policy, in words, and `every` what of it would show how large weights can
+    be, if that can be logged; `bounded` is for returns whose range is known, so that
     the worst that lies outside support can be counted; `lost` is the share of episodes whose outcome was not seen, for
     which estimated chances of being seen make up.
 
@@ -98,10 +101,9 @@ def verdict_on(
         sentence = "no logged episode has weight: these logs say nothing about this policy"
         return Verdict("do not trust", (sentence,), LESS)
     if not leans_on_model or diagnostics.ess > 0:
-        findings += _findings(diagnostics, thresholds or TrustThresholds(), real)
+        findings += _findings(diagnostics, thresholds or TrustThresholds(), known, every)
         findings += _of_support(diagnostics, thresholds or TrustThresholds(), bounded)
     if estimated:
-        known = chances(real)
         sentence = f"the {known} are estimated, and the interval treats them as known"
         findings.append((1, sentence, LOGGED.format(known=known)))
     if lost:
@@ -117,16 +119,14 @@ def verdict_on(
 Finding = tuple[int, str, str]  # how grave (1: caution, 2: distrust), why, and what to do
 
 
-def chances(real: bool) -> str:
-    """What the probabilities of logged actions are called.
-
-    >>> chances(real=True), chances(real=False)
-    ('log densities', 'propensities')
-    """
-    return "log densities" if real else "propensities"
+def _log_every(every: str, why: str, otherwise: str) -> str:
+    """Advice to log what the logging policy gave to every action, where that can be had; or else."""
+    if not every:
+        return f"{otherwise[0].upper()}{otherwise[1:]}"
+    return f"Log {every}{why}, or {otherwise[0].lower()}{otherwise[1:]}"
 
 
-def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Finding]:
+def _findings(d: Diagnostics, t: TrustThresholds, known: str, every: str) -> Iterator[Finding]:
     small, concentrated = _grade(-d.ess, _negative(t.ess)), _grade(d.largest_share, t.largest_share)
     if small or concentrated:
         yield max(small, concentrated), _size(d), LESS
@@ -140,15 +140,14 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
         yield (
             grade,
             f"the weights have a heavy tail (Pareto k {d.pareto_k:.2f}): the largest may be missing from these logs",
-            # Those of every action, which would show the tail as it is, cannot be had of real numbers.
-            LESS if real else f"{EVERY}, which shows the tail as it is, or {LESS[0].lower()}{LESS[1:]}",
+            _log_every(every, ", which shows the tail as it is", LESS),
         )
     if grade := max(_grade(abs(d.mean_weight_z), t.mean_weight_z), _grade(-d.mean_weight_z, t.missing_weight_z)):
         yield (
             grade,
             f"the mean weight is {plain(d.mean_weight)}, {abs(d.mean_weight_z):,.1f} standard errors from 1: "
-            f"the {chances(real)} are wrong, or the largest weights are missing",
-            f"Check the {chances(real)}: they must be those at the moment of decision, given all it depended on.",
+            f"the {known} are wrong, or the largest weights are missing",
+            f"Check the {known}: they must be those at the moment of decision, given all it depended on.",
         )
     if grade := _grade(d.truncated_share, t.truncated_share):
         yield grade, f"the weights of {d.truncated_share:.2%} of episodes were truncated: the estimate is biased", LESS
@@ -159,7 +158,7 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
             f"at {stranded:.0%} of steps no action was eligible, and the policy used its fallback",
             "Widen the radius, or choose another fallback.",
         )
-    yield from _of_returns(d, t, real)
+    yield from _of_returns(d, t, every)
 
 
 def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[Finding]:
@@ -172,7 +171,7 @@ def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[F
         )
 
 
-def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Finding]:
+def _of_returns(d: Diagnostics, t: TrustThresholds, every: str) -> Iterator[Finding]:
     if grade := _grade(-d.events, _negative(t.events)):
         yield (
             grade,
@@ -192,7 +191,7 @@ def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Find
             grade,
             f"log weights vary {d.trait_ratio:.1f} times as much as those of randomly combined steps: "
             "some episodes are unusual throughout",
-            f"{UNUSUAL[0].upper()}{UNUSUAL[1:]}" if real else f"{EVERY}, or {UNUSUAL}",
+            _log_every(every, "", UNUSUAL),
         )
 
 

@@ -10,7 +10,7 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.ragged import episode_sums
 from poela.data.action_space import ActionName
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import log_probs, probabilities_along, weights_of
+from poela.evaluation.weights import log_weights, rows_along, weights_of
 from poela.stats.weights import LogWeights
 from poela.studies.groups import Move
 
@@ -43,6 +43,11 @@ class Acted:
             arrays[name] = None if any(one is None for one in own) else np.concatenate(own)
         moves = [part.moves for part in parts if part.moves is not None]
         return cls(**arrays, moves=np.sum(moves, axis=0) if len(moves) == len(parts) else None)
+
+    @property
+    def amounts(self) -> bool:
+        """Whether means are of amounts, rather than shares of decisions: of these it is known which change."""
+        return self.changed is None
 
     def means(self, episodes: BoolArray) -> tuple[FloatArray, FloatArray, float | None]:
         """Of some episodes: shares (or mean amounts) before and after, and the share of decisions that change."""
@@ -77,15 +82,10 @@ def acted(policy: Any, logs: Trajectories, truncation: float) -> Acted:
     >>> before.tolist(), after.round(9).tolist(), round(changed, 9)
     ([0.5, 0.5], [0.2, 0.8], 0.3)
     """
-    if logs.is_real:
-        weights = LogWeights(log_probs(policy, logs) - logs.log_propensities, logs.offsets)
-        return _summed(logs, logs.actions, policy.mean(logs.contexts), weights, truncation)
-    assert isinstance(logs, Trajectories)
-    doing = probabilities_along(policy, logs)
-    weights = weights_of(doing, logs)
-    taken = np.zeros(doing.shape)
-    taken[np.arange(len(taken)), logs.actions] = 1.0
-    logging = logs.all_propensities
+    taken, doing = logs.action_space.columns(logs.actions), rows_along(policy, logs)
+    if doing is None:  # amounts, of which there is no share that changes
+        return _summed(logs, taken, policy.mean(logs.contexts), log_weights(policy, logs), truncation)
+    weights, logging = weights_of(doing, logs), logs.all_propensities
     moves = None if logging is None else minimal_moves(logging, doing)
     return _summed(logs, taken, doing, weights, truncation, departures(weights, doing, logging), moves)
 

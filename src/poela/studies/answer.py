@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from poela.core.errors import InputError
-from poela.core.readable import about, effective, factor_in_words, share_in_words
-from poela.stats.verdict import chances
+from poela.core.readable import about, between, block, effective, factor_in_words, facts, readable, share_in_words
 from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
+from poela.studies.names import lacks_support
 from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.words import lacks_support
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
 Kind = Literal["change", "worth a trial", "keep"]
@@ -113,7 +115,7 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     unit = record.outcome or Outcome()
     least, best = unit.amount(gain.low, error), unit.amount(gain.value, error)
     than = "compared with" if unit.title else "better than"
-    known = chances(record.data.layout.is_real)
+    known = record.data.chances
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     by_values = result.points[result.chosen or 0].metrics.get("controlled") is not None
     how = "doubly robust importance sampling" if by_values else "importance sampling"
@@ -221,7 +223,7 @@ def _undone_by(factor: float | None) -> str:
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
-    known = chances(record.data.layout.is_real)
+    known = record.data.chances
     action = f"carry on as before, and collect more episodes with their {known}; then learn again."
     if record.data.estimated:
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
@@ -296,7 +298,7 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
 def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
     """What else keeps a gain from being shown."""
     if record.data.doubted and allowed > 1:
-        known = chances(record.data.layout.is_real) if record.data.estimated else "chances of being seen"
+        known = record.data.chances if record.data.estimated else "chances of being seen"
         return (
             f"; {known} are estimated, so weights may be wrong by a factor of {allowed:g} (hidden confounding), and "
             "more episodes do not change that"
@@ -313,3 +315,59 @@ def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
         "check the estimate on the test episodes and its verdict.",
     )
+
+
+# A study as notebooks show it: the answer in words, then what the recommended policy is worth.
+
+
+def html_of(study: "Study") -> str:
+    """A few lines of HTML."""
+    place = {"directory": str(study.directory)}
+    if study.result is None:
+        return facts("Study", {**place, "runs": f"{len(study.runs)} of {len(study.tasks)} have finished"})
+    answer, estimate, gain = study.answer, study.estimate, study.gain
+    error, changes = estimate.standard_error, study.choice.chosen is not None
+    whose = "new − current" if changes else f"new − current, of the one {whose_gain(study.result)}"
+    known = {
+        answer.called: study.chosen_name,
+        whose: "" if gain is None else str(gain),
+        "value": f"{readable(estimate.value, error)} {between(estimate.low, estimate.high, error)}",
+        "verdict": estimate.verdict if changes else "",
+    }
+    return block(answer.headline, answer.words, answer.why, f"Next: {answer.next}") + facts("Study", {**known, **place})
+
+
+# What a study knows about its policies, in a few named sentences: for model cards and exported files.
+
+
+def findings(
+    result: ChoiceRecord, record: StudyRecord, *, promising: bool = False, lotless: bool = False
+) -> dict[str, str]:
+    """Of the recommended policy, of the one that is worth a trial and not shown to be better, or without lots."""
+    place = result.promising if promising else result.lotless if lotless else result.chosen
+    if place is None:
+        return {}
+    shown = place == result.chosen
+    answer = Answer.of(result, record.settings, record)
+    said = answer.headline if shown else answer.words if lotless else _trial(result, record, place)
+    # The gain of a study is that of its choice; where there is none, of the policy that is worth a trial.
+    gain = result.gain if shown or (result.chosen is None and not lotless) else None
+    known = {
+        "answer": said,
+        "gain over current practice": "" if gain is None else str(gain),
+        "verdict on the estimate": result.points[place].verdict or "",
+        "episodes that judged it": f"{record.data.validation_episodes:,}",
+        "clusters that judged it": "" if result.estimate.diagnostics.n_clusters is None else result.units,
+        "returns": "" if (cap := record.settings.scoring.cap) is None else cap.in_words.removeprefix("returns "),
+        "propensities": record.data.propensities.removeprefix("propensities: "),
+    }
+    return {name: text for name, text in known.items() if text}
+
+
+def _trial(result: ChoiceRecord, record: StudyRecord, place: int) -> str:
+    own, error = result.points[place].metrics.get("own"), record.logging_policy.standard_error
+    unit = record.outcome or Outcome()
+    confidence = f"{100 * record.settings.selection.confidence:g}%"
+    least = "" if own is None else f" at least {unit.amount(own, error)} if it had been the only one tried "
+    known = least and f"({confidence}), but"
+    return f"Worth a trial:{least}{known} not shown among all policies. Try it only where that is safe."

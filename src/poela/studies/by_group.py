@@ -10,8 +10,7 @@ import numpy as np
 from poela.core.arrays import BoolArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, parsed
-from poela.data.episode_columns import episode_columns
-from poela.data.groups import SMALLEST_GROUP, GroupBy, Grouping, context_column, grouped, table_column
+from poela.data.groups import SMALLEST_GROUP, GroupBy, Grouping, context_column, episode_columns, grouped, table_column
 from poela.data.layout import LogLayout
 from poela.data.losses import loss_by_group
 from poela.data.trajectories import Trajectories
@@ -28,8 +27,8 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import allowed_factor, evidence_on, first_judged
 from poela.studies.names import names_of
 from poela.studies.outcome_unit import Outcome
-from poela.studies.own_logs import Given, checked_parts, with_propensities
 from poela.studies.selection import Point, Selection
+from poela.studies.splits import Given, checked_parts, with_propensities
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -138,9 +137,8 @@ def groups_of(
     everybody = np.ones(episodes.logs.n_episodes, np.bool_)
     judge = _judge(study, points, point, held_out, episodes) if groupings else None
     gains = [_known_gain(point, judge, everybody), *([] if judge is None else judge.judged(members))]
-    parts = [
-        acted(study.fold_policy(point, fold), logs, settings.scoring.truncation) for fold, logs in enumerate(held_out)
-    ]
+    truncation = settings.scoring.truncation
+    done = Acted.joined([acted(study.fold_policy(point, fold), logs, truncation) for fold, logs in enumerate(held_out)])
     found = Groups(
         policy=names_of(study, points)[point.path_id, point.number],
         actions=(),
@@ -149,14 +147,14 @@ def groups_of(
         level=settings.scoring.level,
         smallest=request.smallest,
         asked=request.by,
-        amounts=held_out[0].is_real,
+        amounts=done.amounts,
         adds_up=judge is not None and judge.controlled and not episodes.estimated,
         notes=tuple(grouping.note for grouping in groupings if grouping.note),
         outcome=study.record.outcome or Outcome(),
     )
     return filled(
         found,
-        Acted.joined(parts),
+        done,
         held_out,
         episodes,
         [("", EVERYBODY), *named],
@@ -201,6 +199,7 @@ def evaluated_groups(
     judge = GroupJudge((pooled, drawn), episodes, scoring, gamma=gamma if episodes.estimated else 1.0)
     named, members = _members(groupings)
     everybody = np.ones(episodes.logs.n_episodes, np.bool_)
+    done = acted(policy, logs, scoring.truncation)
     found = Groups(
         policy=name,
         actions=(),
@@ -208,12 +207,11 @@ def evaluated_groups(
         level=scoring.level,
         smallest=request.smallest,
         asked=request.by,
-        amounts=logs.is_real,
+        amounts=done.amounts,
         notes=tuple(grouping.note for grouping in groupings if grouping.note),
         outcome=outcome or Outcome(),
     )
     gains = [*judge.judged([everybody]), *judge.judged(members)]
-    done = acted(policy, logs, scoring.truncation)
     return filled(found, done, [logs], episodes, [("", EVERYBODY), *named], [everybody, *members], gains)
 
 

@@ -7,6 +7,7 @@ from poela.core.errors import InputError
 from poela.core.references import is_reference
 from poela.core.typed import shown
 from poela.core.validation import expect_list
+from poela.data.action_space import Box
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import AnyLearner, Candidate, grid
@@ -22,6 +23,7 @@ LIKELY = {"relative_probability": 0.01}
 MANY_STEPS = 25_000  # from here on, cases like this are looked for in a sample of the log
 FULL_STEPS = 50_000  # above so many, each step of a policy gradient sees a part of the log
 STEPS_AT_ONCE, TURNS = 10_000, 2000  # about so many; and over several decisions, where ratios multiply, so often
+UNRULED = (Box.kind,)  # kinds of actions for which learners from elsewhere are held to no rule
 LOGGED = "logged"  # the behavior that stands for these propensities
 
 
@@ -46,7 +48,8 @@ def _candidates(learner: str | Candidate | AnyLearner, rule: dict[str, Any]) -> 
     if isinstance(learner, str):
         return _grid(learner, rule)
     own = Candidate.of(learner)
-    if isinstance(learner, Candidate) or not own.is_foreign or own.build().real_valued:
+    kind = None if not own.is_foreign else getattr(own.build().acts_in, "kind", None)
+    if isinstance(learner, Candidate) or not own.is_foreign or kind in UNRULED:
         return [own]
     return grid(own.learner, **{name: [value] for name, value in own.settings.items()}, **rule)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.behavior.annotation import FLOOR
-from poela.behavior.memory import MOST_NUMBERS, held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
+from poela.behavior.history import MOST_NUMBERS, held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
+from poela.studies.telling_columns import Column, ranks
 
 ERRORS = 4.0  # standard errors by which a model must be better
 LEAST_GAIN = 0.01  # nats per step

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, cast
 
 import poela
@@ -19,11 +20,74 @@ from poela.core.interruption import safe_point
 from poela.core.live import packed, references_in
 from poela.core.storage import read_json
 from poela.core.typed import to_plain
+from poela.learners.policy_gradient import PolicyGradient
+from poela.learners.rules import Rules
+from poela.learners.stacked import StackedLearner
 from poela.studies.fold_data import BEHAVIOR_FORMAT, MATERIAL, Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
-from poela.studies.scheduling import Waiting, staged
 from poela.studies.worker import read_result, write_frame
+
+# Which run comes next in which worker: cheap learners first, path by path, so that an answer is there early.
+
+# The short ones first, then these: a search over rules, passes over the log at each step, and batches of it.
+LATER = (Rules, PolicyGradient, StackedLearner)
+
+
+def staged(tasks: Sequence[Task]) -> list[Task]:
+    """The runs in the order in which they are begun: a path is finished in all folds before the next one.
+
+    >>> from poela.studies.candidates import Candidate
+    >>> names = ("bcq", "poela", "fittedq", "rules")
+    >>> [task.candidate.learner for task in staged([Task(Candidate(name), 0, 0, 0) for name in names])]
+    ['fittedq', 'rules', 'poela', 'bcq']
+    """
+    return sorted(tasks, key=_stage)
+
+
+class Waiting:
+    """The runs that no worker has begun; workers are known by number.
+
+    A fold costs time before its first run (its distances, its model of values), in each worker anew: so a worker goes
+    along the paths with the folds that it has prepared, and those that nobody has. `in_order`: strictly one path after
+    the other instead, so that a study which is cut short has finished what it has begun.
+
+    >>> from poela.studies.candidates import Candidate
+    >>> tasks = [Task(Candidate(name), 0, 0, fold) for name in ("poela", "fittedq") for fold in (0, 1)]
+    >>> waiting = Waiting(tasks)
+    >>> [f"{task.candidate}, {task.fold}" for task in map(waiting.take, (7, 8, 7, 8)) if task]
+    ['fittedq, 0', 'fittedq, 1', 'poela, 0', 'poela, 1']
+    """
+
+    def __init__(self, tasks: Sequence[Task], *, in_order: bool = False) -> None:
+        self._left = staged(tasks)
+        self._in_order, self._lock = in_order, Lock()
+        self._prepared: dict[int, set[int | None]] = {}  # folds, by worker
+
+    def take(self, worker: int) -> Task | None:
+        """The next run of a worker; None when nothing is left."""
+        with self._lock:
+            if not self._left:
+                return None
+            task = self._left[0] if self._in_order else self._next_of(worker)
+            self._left.remove(task)
+            self._prepared.setdefault(worker, set()).add(task.fold)
+            return task
+
+    def _next_of(self, worker: int) -> Task:
+        own = self._prepared.get(worker, set())
+        begun = set[int | None]().union(*self._prepared.values())
+        near = (task for task in self._left if task.fold in own or task.fold not in begun)
+        return next(near, self._left[0])
+
+
+def _stage(task: Task) -> int:
+    try:
+        learner = task.candidate.build()
+    except PoelaError:
+        return 0  # its own run says why
+    return next((stage for stage, kind in enumerate(LATER, start=1) if isinstance(learner, kind)), 0)
+
 
 ATTEMPTS = 3  # of a task whose worker dies
 POLL_SECONDS = 0.2  # how long an interruption may wait

@@ -10,9 +10,9 @@ from scipy.special import ndtri
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail
 from poela.stats.contributions import standard_error
 from poela.stats.gain import Gain, least_value, vanishing_sensitivity
-from poela.stats.normal import against_tail
 from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import evidence_of

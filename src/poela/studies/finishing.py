@@ -12,21 +12,20 @@ from poela.core.storage import remove_stored
 from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
+from poela.policies.deciding import LikeliestActions
 from poela.policies.saving import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.saving import live_objects, save_policy
 from poela.studies.allotment import walk_end
-from poela.studies.answer import none_trusted
+from poela.studies.answer import findings, none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import FinalEstimates
-from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
 from poela.studies.guarded import Guarded, guarded_in
-from poela.studies.held_out import Episodes
-from poela.studies.judging import judged_points
+from poela.studies.held_out import Episodes, finite
+from poela.studies.judging import judged_alone, judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
-from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.measured_gamma import measured_factors
 from poela.studies.names import names_of
@@ -34,13 +33,53 @@ from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.plainness import best_of, is_sayable, needs_no_lots
-from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue, Unconfounded
-from poela.studies.runs import carry_out
+from poela.studies.records import ChoiceRecord, EvaluationRecord, LikeliestRecord, LoggingValue, Unconfounded
+from poela.studies.runs import carry_out, held_out_of
 from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.store import LOTLESS
 from poela.studies.study import LOGGING_POLICY, Study
+
+# What it is worth to hand out the likeliest action of the chosen policy, which was judged as one that draws.
+
+BREAKS = "may break a guardrail"
+CONFIDENCE = 0.95  # where policies are chosen by estimates, without any
+
+
+def judged_likeliest(
+    study: Study,
+    point: Point | None,
+    folds: Mapping[str, FoldData],
+    episodes: Episodes,
+    guards: Sequence[Guarded] = (),
+) -> LikeliestRecord | None:
+    """The likeliest actions of each fold's policy on the episodes held out from it; None for real-valued actions.
+
+    It is judged by itself, and only where the policy that draws was shown to be better: it is tried in no other study.
+    Folds teach each other, and by how much is not learned again: the worst case, twice the variance, is allowed for.
+    """
+    if point is None:
+        return None
+    found, held_out = [], []
+    for number in range(study.n_folds):
+        policy, fold = study.fold_policy(point, number), folds[str(number)]
+        if policy.real_valued:
+            return None  # an amount that is not drawn has no density to weigh logged ones by
+        metrics, weights = held_out_of([LikeliestActions(policy)], fold, ())  # by weights alone
+        found += metrics
+        held_out.append(weights)
+    confidence = max(study.settings.selection.confidence, CONFIDENCE)
+    one, verdict = judged_alone(found, held_out, episodes, study.settings, confidence, guards)
+    gain = one.estimate.gain
+    return LikeliestRecord(
+        None if gain is None else finite(gain.value),
+        one.shown if one.claim is not None or (one.shown or 0.0) <= 0 else None,
+        confidence,
+        verdict if one.claim is not None or (one.shown or 0.0) <= 0 else BREAKS,
+        one.estimate.ess,
+    )
+
 
 Judging = tuple[Episodes, str]  # and why no weight can be right, if that is so
 

@@ -23,7 +23,7 @@ from poela.core.typed import from_plain, to_plain
 from poela.data.action_space import finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
-from poela.eligibility.doses import DoseRanges
+from poela.eligibility.boxes import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support
 from poela.eligibility.support_model import SupportModel
@@ -54,6 +54,7 @@ class ScoringPlan:
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
     times: float = 1.0  # how many times the episodes of a fold teach here
+    keeps_policies: bool = True  # with what they show; nobody acts by those of a pair of folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +265,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
         "outcome_names": names.get("outcomes", ()),
     }
-    if given["actions"].ndim == 2:
-        return Trajectories(**given, **named)
-    return Trajectories(**given, n_actions=len(names["actions"]), **named)
+    return Trajectories(**given, **named)
 
 
 def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:

@@ -18,13 +18,12 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import highest_return, lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
+from poela.stats.bounds import against_tail
 from poela.stats.gain import least_value, student_quantile
-from poela.stats.normal import against_tail
 from poela.stats.verdict import WORDS
-from poela.studies.by_episode import part_of, units_of
 from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
-from poela.studies.held_out import Episodes, HeldOut
+from poela.studies.held_out import Episodes, HeldOut, part_of, units_of
 from poela.studies.pooled_points import PooledEvidence
 from poela.studies.shown_gain import Proof, Proving, in_errors
 

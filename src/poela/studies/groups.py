@@ -123,7 +123,7 @@ class Groups:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from poela.core.html import block, table
+        from poela.core.readable import block, table
 
         both = (self.who_gets_what(), self.who_gains()) if len(self.groups) > 1 else (self.who_gets_what(),)
         return block(self.policy, *self.notes) + "".join(table(header, rows) for header, rows in both)

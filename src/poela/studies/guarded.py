@@ -11,9 +11,8 @@ from poela.data.costs import Costs
 from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
-from poela.studies.by_episode import part_of, units_of
 from poela.studies.guards import FEW, HARM, HOLDS, RETURN, Guard, GuardRecord
-from poela.studies.held_out import Episodes
+from poela.studies.held_out import Episodes, part_of, units_of
 
 Groupings = Callable[[str], Grouping]  # the groups of the pooled episodes by a column
 

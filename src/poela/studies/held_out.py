@@ -1,19 +1,23 @@
 """What a run shows on the episodes that it has not seen, and the runs of all folds put together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
+from poela.data.action_space import ActionSpace, Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
-from poela.evaluation.evidence import Evidence, value_now
+from poela.evaluation.estimate import Estimate
+from poela.evaluation.evidence import Evidence, ModelValues, value_now
 from poela.evaluation.recombination import Pool, Recombined, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
@@ -21,9 +25,48 @@ from poela.stats.diagnostics import OutsideSupport
 from poela.stats.weights import LogWeights, effective_share
 from poela.studies.acted import departures
 
+# Some of the pooled episodes that judge, such as a group of them: their evidence and their units.
+
+
+def units_of(units: IntArray) -> IntArray:
+    """The units of some episodes, in the order of their first appearance.
+
+    >>> units_of(np.array([4, 1, 4, 2]))
+    array([4, 1, 2])
+    """
+    _, first = np.unique(units, return_index=True)
+    return np.asarray(units[np.sort(first)])
+
+
+def part_of(evidence: Evidence, episodes: BoolArray) -> Evidence:
+    """The evidence of some episodes [n] of pooled ones, which have one step each.
+
+    How much of the policy lies outside support is known for all episodes together alone: all of it may be in here.
+    """
+    logs = evidence.logs.take(episodes)
+    times = len(episodes) / int(episodes.sum())
+    outside, controlled = evidence.outside, evidence.controlled
+    if outside is not None:
+        outside = OutsideSupport(
+            min(times * outside.decisions, 1.0),
+            min(times * outside.episodes, 1.0),
+            times * outside.missing,
+            times * outside.missing_error,
+        )
+    return replace(
+        evidence,
+        weights=LogWeights(evidence.weights.log_ratios[episodes], logs.offsets),
+        logs=logs,
+        outside=outside,
+        controlled=None if controlled is None else controlled.take(episodes),
+        stranded_steps=None,
+        reference=None if evidence.reference is None else evidence.reference[episodes],
+    )
+
+
 ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
-HELD_OUT = LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
+LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +115,7 @@ def measured(
     scoring = evaluator.scoring
     train = scoring.capped(train)
     to_come = mean_to_come(train, step_numbers(logs.offsets), scoring.discount)
-    of_contexts = None
-    if logs.is_real:  # values of amounts are not modelled, those of contexts are
-        of_contexts = state_values(logs, train, scoring.discount, scoring.seed)
+    of_contexts = OF_CONTEXTS[logs.action_space.kind](logs, train, scoring.discount, scoring.seed)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
@@ -94,6 +135,13 @@ def measured(
             evidence = replace(evidence, values=of_contexts)
         controlled = None if evidence.values is None else controls(evidence, to_come)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
+
+
+# Values of amounts are not modelled, those of contexts are.
+OF_CONTEXTS: Mapping[str, Callable[[Trajectories, Trajectories, float, int], ModelValues | None]] = {
+    Finite.kind: lambda *given: None,
+    Box.kind: state_values,
+}
 
 
 def copies_of(n_episodes: int) -> int:
@@ -124,7 +172,7 @@ class Episodes:
     redrawn: bool  # whether actions could be drawn anew
     estimated: bool  # whether propensities are; what is shown then has to survive more
     problem: str = ""  # why no weight can be right, if that is known
-    real: bool = False  # whether actions are real numbers
+    actions: ActionSpace = Finite(())  # noqa: RUF009 (it is frozen): what could be done in them
     uncapped: FloatArray | None = None  # [n], where the returns are capped
     reference: FloatArray | None = None  # [n] log weights of what is done now; None: it made all of them
     single: bool = False  # whether every episode is one decision
@@ -167,11 +215,11 @@ class Episodes:
         first = held_out[0]
         redrawn = first.all_propensities is not None
         single = all(one.n_steps == one.n_episodes for one in held_out)
-        return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference, single)
+        return cls(logs, redrawn, first.estimated, problem, first.action_space, uncapped, reference, single)
 
     def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
         """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""
-        how: Any = {"wrong": self.problem, "real": self.real, "uncapped": self.uncapped, "survives": survives}
+        how: Any = {"wrong": self.problem, "actions": self.actions, "uncapped": self.uncapped, "survives": survives}
         return Evaluator(self.logs, scoring, **how)
 
     def evidence(
@@ -224,3 +272,30 @@ def finite(number: float) -> float | None:
     (1.5, None)
     """
     return float(number) if np.isfinite(number) else None
+
+
+# The estimate of each point of a path, made once: provisional answers and the last one ask for the same.
+
+_known: "WeakKeyDictionary[Episodes, dict[bytes, Estimate]]" = WeakKeyDictionary()
+
+
+def estimate_of(
+    episodes: Episodes, point: tuple[Evidence, Float32Array], scoring: Scoring, least_ess: float
+) -> Estimate:
+    """What a point is worth, with an interval where it can be trusted and has so many effective episodes.
+
+    A point is its pooled evidence and the log weights [copies, n] of recombined episodes. Points of equal weights are
+    one policy here, and are looked at once.
+    """
+    evidence, recombined = point
+    settings = scoring, least_ess, evidence.outside, evidence.stranded_steps, evidence.smoothing
+    seen = blake2b(repr(settings).encode())
+    for numbers in (evidence.weights.log_ratios, recombined):
+        seen.update(np.ascontiguousarray(numbers).tobytes())
+    known, key = _known.setdefault(episodes, {}), seen.digest()
+    if key not in known:
+        pool = episodes.pool(evidence, recombined, scoring.seed)
+        estimate = episodes.evaluator(replace(scoring, interval=None)).estimate(evidence, pool, by_chance=True)
+        able = estimate.verdict == "trust" and estimate.ess >= least_ess
+        known[key] = episodes.evaluator(scoring).estimate(evidence, pool, by_chance=True) if able else estimate
+    return known[key]

@@ -28,13 +28,11 @@ from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
 from poela.policies.saving import live_objects
 from poela.studies.audit import audited
-from poela.studies.budget import Deadlines
 from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish, guarded_of
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.guards import Guard, outcomes_of
-from poela.studies.guards_kept import with_limits_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -42,8 +40,8 @@ from poela.studies.parents import refuse_changed_parents
 from poela.studies.place import study_place
 from poela.studies.priced_candidates import paid_columns
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
-from poela.studies.requests import STUDY_SCORING, fit_to_logs, parse_settings
-from poela.studies.rounds import Round, RoundLogs
+from poela.studies.requests import STUDY_SCORING, Deadlines, fit_to_logs, parse_settings
+from poela.studies.rounds import Round, RoundLogs, with_limits_of
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.samples import said_of_samples
@@ -328,7 +326,7 @@ def _capped(settings: StudySettings, logs: Trajectories) -> StudySettings:
 def _look_at_densities(parts: Parts) -> str:
     """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
     for part in parts:
-        if part is not None and part.is_real:
+        if part is not None:
             refuse_plain_densities(part)
     problems = [problem for part in parts if part is not None and (problem := density_problem(part))]
     warn_of(problems)

@@ -1,18 +1,18 @@
 """Who made the logs: propensities as logged, or estimated on the training episodes alone."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil, log, log1p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.classifier import behavior_of, behavior_of_amounts
 from poela.behavior.gaussian import GaussianBehavior
-from poela.behavior.history import HistoryBehavior
-from poela.behavior.memory import memory_of
+from poela.behavior.history import HistoryBehavior, memory_of
 from poela.behavior.normal import NormalModel
 from poela.behavior.propensities import LoggedPropensities
 from poela.behavior.registry import BEHAVIORS
@@ -20,14 +20,17 @@ from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
-from poela.core.readable import plain
+from poela.core.readable import escaped, plain, share_in_words
 from poela.core.references import described, is_reference
 from poela.core.storage import Stored, load_stored, save_stored
-from poela.data.action_space import real_actions
+from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
@@ -67,9 +70,13 @@ def find_logging_policy(
     """
     train = parts[0]
     assert train is not None
-    if train.is_real:
-        return _logging_density(parts, behavior, seed)
-    asked: Any = whole
+    return MAKERS[train.action_space.kind].find(parts, behavior, seed, whole)
+
+
+def _logging_probabilities(
+    parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None
+) -> LoggingPolicy:
+    train, asked = _known(parts[0]), whole
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
     if behavior == LOGGED:
         if train.propensities is None or train.propensities.ndim == 1 or train.estimated:
@@ -96,10 +103,11 @@ def find_logging_policy(
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
-def _logging_density(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def _logging_density(
+    parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None
+) -> LoggingPolicy:
     """The same of real-valued actions, by a Gaussian model; blends with a learned policy need it in any case."""
-    train = real_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
-    assert train is not None
+    train = _known(parts[0])
     settings = GaussianBehavior() if behavior == "auto" else behavior_of_amounts(behavior)
     by = "a Gaussian model" if behavior == "auto" else described(behavior)
     model = settings.fit_quietly(train, seed)
@@ -181,9 +189,26 @@ def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = N
 
 def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
     """A policy that acts as the logs do, for where nothing better can be had."""
-    if train.is_real:
-        return GaussianBehavior().fit_quietly(train, seed)
-    return _fitted(train, "auto", seed)[1]
+    return MAKERS[train.action_space.kind].model(train, seed)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How the logging policy of one kind of actions is found, and how one that acts so is made."""
+
+    find: Callable[[tuple[Trajectories | None, ...], str, int, Trajectories | None], LoggingPolicy]
+    model: Callable[[Trajectories, int], Any]
+
+
+MAKERS: Mapping[str, Maker] = {
+    Finite.kind: Maker(_logging_probabilities, lambda train, seed: _fitted(train, "auto", seed)[1]),
+    Box.kind: Maker(_logging_density, lambda train, seed: GaussianBehavior().fit_quietly(train, seed)),
+}
+
+
+def _known(part: Trajectories | None) -> Trajectories:
+    assert part is not None  # there are always episodes that teach
+    return part
 
 
 def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories | None = None) -> tuple[str, Any]:
@@ -235,4 +260,39 @@ def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> st
     return (
         f"propensities: estimated, since the logs carry none, by {_in_words(name)}{chosen}; "
         f"calibration error {report.calibration.expected_calibration_error:.3f}{floored}"
+    )
+
+
+# Groups too small for a log to tell whether an action was never taken there, or not taken by chance.
+
+LEVEL = 0.05  # chance with which a group without the action would have none if it were taken as usual
+MOST_ACTIONS = 2  # that are named, the rarest first
+
+
+def least_noticed(rate: float) -> int:
+    """The smallest group in which an action of this usual rate is missing by more than chance: (1 − rate)ⁿ ≤ 5%.
+
+    >>> least_noticed(0.2), least_noticed(0.5), least_noticed(0.01), least_noticed(1.0)
+    (14, 5, 299, 1)
+    """
+    return 1 if rate >= 1 else ceil(log(LEVEL) / log1p(-rate))
+
+
+def unseen_holes(study: "Study") -> str:
+    """Which groups without an action no model of this log could notice; empty where all propensities tell."""
+    groups = None if study.result is None else study.result.groups
+    data = study.record.data
+    if groups is None or groups.amounts or not (data.estimated or NOT_TAKEN in data.propensities):
+        return ""
+    everybody = groups.everybody
+    taken = sorted((rate, name) for rate, name in zip(everybody.before, groups.actions, strict=True) if 0 < rate < 1)
+    told = []
+    for rate, name in taken[:MOST_ACTIONS]:
+        size = min(least_noticed(rate), everybody.episodes)
+        told.append(f"{size:,} cases ({share_in_words(size / everybody.episodes)}) for action {escaped(name)}")
+    if not told:
+        return ""
+    return (
+        "Small groups that never received an action may go unnoticed, and the bound does not cover that: fewer than "
+        f"about {', '.join(told)}, often more."
     )

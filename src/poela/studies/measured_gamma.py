@@ -27,7 +27,7 @@ def measured_factors(logs: Trajectories, seed: int = 0) -> dict[str, float]:
     >>> {name: round(factor, 1) for name, factor in measured_factors(logs).items()}
     {'age': 1.7, 'shoe size': 1.0}
     """
-    if logs.is_real or logs.n_features < 1:
+    if len(np.unique(logs.action_space.kinds(logs.actions))) < 2 or logs.n_features < 1:
         return {}
     if logs.n_episodes > MOST_EPISODES:
         logs = logs.take(np.sort(np.random.default_rng((seed, 5)).permutation(logs.n_episodes)[:MOST_EPISODES]))

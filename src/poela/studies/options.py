@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.options import CHOOSING, EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
+from poela.core.registry import how_to_install
 from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
 
 
@@ -35,7 +35,7 @@ def _shares_in(text: str) -> tuple[float, ...]:
 
 
 def _grids_in(file: Path) -> Any:
-    from poela.studies.candidate_files import candidates_in
+    from poela.studies.candidates import candidates_in
 
     return candidates_in(file)
 

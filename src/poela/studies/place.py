@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.outputs import output_folder
-from poela.core.paths import is_there, place, regular_file
+from poela.core.paths import is_there, output_folder, place, regular_file
 from poela.core.storage import refuse_foreign_stored
 from poela.policies.saving import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.fold_data import BEHAVIOR_FORMAT

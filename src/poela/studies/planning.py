@@ -10,13 +10,12 @@ from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.stats.gain import Gain
-from poela.studies.defaults import default_candidates
 from poela.studies.final_gain import POWER, FinalEstimates, episodes_needed, error_of, widening
 from poela.studies.findings_of_audit import Audit
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
 from poela.studies.options import Execution, LearnOptions, StudyOptions
-from poela.studies.requests import STUDY_SCORING
+from poela.studies.requests import STUDY_SCORING, USUAL
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.splits import splits_of
 from poela.studies.study import Study
@@ -109,10 +108,7 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     (True, True)
     """
     goal = Goal(gain, confidence)
-    real = logs.is_real
-    quick: dict[str, Any] = {"learners": ["continuouspoela" if real else "fittedq"]}
-    if real and settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
-        quick = {"candidates": default_candidates(["continuouspoela"])[:1]}  # the linear one
+    quick = USUAL[logs.action_space.kind].quick(settings)
     study = learn(logs, **{**quick, "selection": Selection("gain", "best", goal.confidence), **settings})
     estimated = study.record.data.doubted
     wider = widening(study.points, estimated=estimated)

@@ -7,9 +7,9 @@ from poela.core.errors import InputError
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.guards import capacity_of, costs_to_price, costs_to_walk
 from poela.studies.options import LearnOptions
 from poela.studies.settings import StudySettings
-from poela.studies.spending import capacity_of, costs_to_price, costs_to_walk
 
 SHARES = (0.05, 0.15, 0.5)  # of the spread of returns: prices of what a decision costs that costs anything
 WALK = "hullwalk"
@@ -33,7 +33,7 @@ def with_spending(settings: StudySettings, options: LearnOptions, logs: Trajecto
     walked, priced = (costs(chosen.cost, chosen.capacity) for costs in (costs_to_walk, costs_to_price))
     if not walked and any(one.learner == WALK and not one.settings.get("cost") for one in candidates):
         raise InputError(f"learner {WALK!r} needs costs: say --cost, or --capacity of a single action")
-    if options.candidates is not None or not priced or logs.is_real:
+    if options.candidates is not None or not priced:
         return settings
     more: list[Candidate] = []
     for one in candidates:

@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
 from poela.core.live import packed, unpack
+from poela.core.registry import how_to_install
 from poela.core.typed import from_plain, to_plain
-from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome, objects_for
+from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome, objects_for, staged
 from poela.studies.fold_data import FoldData, fold_name, read_fold
 from poela.studies.records import RunRecord, Task
 from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result, carry_out
-from poela.studies.scheduling import staged
 
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes], bytes]
 

@@ -1,8 +1,10 @@
 """Settings given by name, sorted out: which belong to the study, to its selection and scoring, and to its execution."""
 
+import re
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from poela.behavior.classifier import behavior_reference
@@ -10,12 +12,12 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import apply_options, options_of, refuse_unknown
 from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
+from poela.data.action_space import Box, Finite
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
 from poela.learners.registry import LEARNERS
 from poela.stats.bounds import Bounds
-from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.defaults import (
     DEFAULT_CONTINUOUS,
@@ -29,6 +31,57 @@ from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.priced_candidates import of_these_cases, with_spending
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
+
+# Limits of time in the words that people use.
+
+TO_LEARN = 0.8  # of a limit of time; the rest is for leaving two folds out of what is claimed
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Until when candidates are tried, and until when anything is fitted; None: no limit."""
+
+    learning: float | None = None
+    everything: float | None = None
+
+    @classmethod
+    def of(cls, seconds: float | None) -> "Deadlines":
+        """From now on.
+
+        >>> Deadlines.of(None)
+        Deadlines(learning=None, everything=None)
+        """
+        if seconds is None:
+            return cls()
+        now = time.monotonic()
+        return cls(now + TO_LEARN * seconds, now + seconds)
+
+
+def seconds_of(time: float | str | None) -> float | None:
+    """A limit of time in seconds.
+
+    >>> seconds_of("10m"), seconds_of("1.5h"), seconds_of(30), seconds_of(None)
+    (600.0, 5400.0, 30.0, None)
+    """
+    if time is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(time).strip())
+    if not match or float(match[1]) <= 0:
+        raise InputError(f"{time!r} is no time: write 90s, 10m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
+
+
+def refuse_amount(budget: object) -> None:
+    """Refuse `--budget 100`: without a unit it is more likely an amount to spend than a time.
+
+    >>> refuse_amount("10m")
+    """
+    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", str(budget)):
+        raise InputError(
+            f"--budget {str(budget).strip()} has no unit: to limit the time say --time 10m; what may be spent per case "
+            "is --cost COLUMN (or --cost large=3,small=1) with --spend 0.5"
+        )
+
 
 STUDY_SCORING = Scoring(smoothing=0.01, folds=2)
 SHARES = (0.5, 0.3, 0.2)  # where one split is asked for in other words
@@ -96,30 +149,67 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
     >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
     ['continuouspoela', 'iql']
     """
-    real = logs.is_real
-    if real and options.learners is None and options.candidates is None:
-        usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
-        settings = replace(settings, candidates=checked_candidates(usual))
-    if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
-        settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
-    if options.candidates is None and not real and logs.n_steps >= MANY_STEPS:
-        sampled = of_many_steps(in_parts(settings.candidates, logs.n_steps, logs.n_episodes))
-        settings = replace(settings, candidates=checked_candidates(sampled))
-    unfit = [one.learner for one in settings.candidates if one.build().real_valued not in (real, None)]
+    space, usual = logs.action_space, USUAL[logs.action_space.kind]
+    if options.candidates is None:
+        settings = replace(settings, candidates=checked_candidates(usual.candidates(settings, options, logs)))
+    built = [(one.learner, one.build().acts_in) for one in settings.candidates]
+    unfit = [(name, needed) for name, needed in built if needed is not None and needed is not type(space)]
     if unfit:
-        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
-        kinds = ("a finite set of actions", "real-valued actions")
+        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.acts_in in (type(space), None))
+        (name, needed), *_ = unfit
         raise InputError(
-            f"learner {unfit[0]!r} needs {kinds[not real]}, and these logs have {kinds[real]}: choose from {fitting}"
+            f"learner {name!r} needs {needed.in_words}, and these logs have {space.in_words}: choose from {fitting}"
         )
-    if not real:
-        return settings
+    return usual.judged(settings)
+
+
+def _of_choices(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> Sequence[Candidate]:
+    """Single decisions are simpler, and large logs take more care."""
+    candidates: Sequence[Candidate] = settings.candidates
+    if logs.n_steps == logs.n_episodes:
+        candidates = of_one_step(candidates)
+    if logs.n_steps >= MANY_STEPS:
+        candidates = of_many_steps(in_parts(candidates, logs.n_steps, logs.n_episodes))
+    return candidates
+
+
+def _of_amounts(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> Sequence[Candidate]:
+    """Other learners, unless some are named."""
+    if options.learners is not None:
+        return settings.candidates
+    return default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
+
+
+def _without_values(settings: StudySettings) -> StudySettings:
+    """By weights alone: there is no model of the values of amounts, and no mixture with the logging policy."""
     if settings.selection.by not in ("gain", "sntis") and not is_reference(settings.selection.by):
         raise InputError(
             f"choosing by {settings.selection.by} needs a model of values, and that a finite set of actions: these "
             "logs have real-valued ones, so choose by gain or sntis"
         )
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
+
+
+def _one_quick(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The linear one alone, unless learners are named."""
+    if settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
+        return {"candidates": default_candidates(["continuouspoela"])[:1]}
+    return {"learners": ["continuouspoela"]}
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is tried on logs of one kind of actions, and by what it is judged, unless somebody says otherwise."""
+
+    candidates: Callable[[StudySettings, LearnOptions, Trajectories], Sequence[Candidate]]
+    judged: Callable[[StudySettings], StudySettings]
+    quick: Callable[[Mapping[str, Any]], dict[str, Any]]  # what a plan tries
+
+
+USUAL: Mapping[str, Usual] = {
+    Finite.kind: Usual(_of_choices, lambda settings: settings, lambda settings: {"learners": ["fittedq"]}),
+    Box.kind: Usual(_of_amounts, _without_values, _one_quick),
+}
 
 
 def fit_to_logs(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:

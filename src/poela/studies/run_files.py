@@ -1,11 +1,13 @@
 """A run as one file: safetensors, whose header holds the run's record and describes the policies of its path.
 
-Arrays that several policies of a run have in common are stored once. Large arrays of parts, such as the logged contexts
-of a radius rule, are common to many runs: they are set apart, by the hash of their content.
+What several policies of a run have in common is stored once, and what differs as the rows of one array. Large arrays of
+parts, such as the logged contexts of a radius rule, are common to many runs: they are set apart, by the hash of their
+content.
 
 Finished runs of one path may stand together in one file, each as the bytes of its own.
 
-Studies of version 0.2 have the record in a JSON file of its own, and set the arrays of all parts apart.
+Studies of version 0.2 have the record in a JSON file of its own, and set the arrays of all parts apart; until the first
+days of version 0.3 each policy was described by itself, and called its arrays by their hashes.
 """
 
 import json
@@ -20,15 +22,14 @@ from numpy.typing import NDArray
 from poela.core.errors import InputError
 from poela.core.files import sha256
 from poela.core.paths import place
-from poela.core.reading import LARGEST_JSON, parsed_json, regular_head
-from poela.core.storage import Stored, canonical, read_bytes
+from poela.core.reading import LARGEST_JSON, parsed_json, regular_head, unpacked_arrays
+from poela.core.storage import read_bytes
+from poela.core.stored import Arrays, Reading, Stored, canonical, together
 
-DEEPEST = 20  # parts within parts of a policy
-LARGE = 1 << 18  # bytes of a part's arrays from which on they are set apart
+LARGE = 1 << 20  # bytes of a part's arrays from which on they are set apart
 RECORD, POLICIES = "record", "policies"  # in the header's metadata
 ALIGNMENT = 8
 LENGTH = 8  # bytes that say how long the header is
-Known = dict[tuple[tuple[str, int], ...], str]  # checksums of parts, by the very arrays that they are made of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,44 +40,28 @@ class PackedPolicies:
     shared: Mapping[str, bytes]  # safetensors by the hash of their bytes
 
 
-def packed(policies: Sequence[Stored], beside: Mapping[str, NDArray[Any]] | None = None) -> PackedPolicies:
+def packed(policies: Sequence[Stored], beside: Arrays | None = None) -> PackedPolicies:
     """Policies as bytes, with further arrays beside them."""
-    own: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(array) for name, array in (beside or {}).items()}
-    shared: dict[str, bytes] = {}
-    known: Known = {}
-    documents = [_pack(policy, own, shared, known, outermost=True) for policy in policies]
-    return PackedPolicies(_safetensors(own, {POLICIES: json.dumps(documents)}), shared)
-
-
-def _pack(
-    stored: Stored,
-    own: dict[str, NDArray[Any]],
-    shared: dict[str, bytes],
-    known: Known,
-    *,
-    outermost: bool = False,
-) -> dict[str, Any]:
     from safetensors.numpy import save
 
-    document: dict[str, Any] = {"kind": stored.kind, "settings": dict(stored.settings)}
-    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(stored.arrays.items())}
-    if not outermost and sum(array.nbytes for array in arrays.values()) >= LARGE:
+    shared: dict[str, bytes] = {}
+    known: dict[tuple[tuple[str, int], ...], str] = {}  # checksums, by the very arrays
+
+    def apart(part: Stored) -> str | None:
+        """The checksum of a part's arrays, where they are large enough to be common to runs."""
+        if sum(array.nbytes for array in part.arrays.values()) < LARGE:
+            return None
         # The policies of a run mostly have the very same parts, which are read through once.
-        same = tuple((name, id(array)) for name, array in stored.arrays.items())
+        same = tuple((name, id(array)) for name, array in part.arrays.items())
         if same not in known:
-            content = save(arrays)
+            content = save({name: np.ascontiguousarray(array) for name, array in sorted(part.arrays.items())})
             known[same] = sha256(content)
             shared[known[same]] = content
-        document["shared"] = known[same]
-    else:
-        keys = {name: _key(array) for name, array in arrays.items()}
-        own.update({keys[name]: array for name, array in arrays.items()})
-        document["arrays"] = keys
-    return {**document, "parts": {name: _pack(part, own, shared, known) for name, part in stored.parts.items()}}
+        return known[same]
 
-
-def _key(array: NDArray[Any]) -> str:
-    return sha256(array.tobytes() + repr((array.dtype.str, array.shape)).encode())
+    document, arrays = together(policies, apart)
+    own = {name: np.ascontiguousarray(array) for name, array in {**arrays, **(beside or {})}.items()}
+    return PackedPolicies(_safetensors(own, {POLICIES: json.dumps(document)}), shared)
 
 
 def run_file(record: Mapping[str, Any], policies: PackedPolicies | None) -> bytes:
@@ -106,11 +91,11 @@ def record_in(path: Path) -> Any:
     return parsed_json(metadata[RECORD].encode()) if RECORD in metadata else None
 
 
-def together(runs: Mapping[str, bytes]) -> bytes:
+def gathered(runs: Mapping[str, bytes]) -> bytes:
     """One file of several runs, from their own files by their ids.
 
     >>> content = run_file({"status": "failed"}, None)
-    >>> together({"a-5": content}).count(content)
+    >>> gathered({"a-5": content}).count(content)
     1
     """
     from safetensors.numpy import save
@@ -135,43 +120,29 @@ def run_among(path: Path, ends: tuple[int, int]) -> bytes:
         return file.read(ends[1] - ends[0])
 
 
-class RunArrays:
-    """The arrays of a run and what describes them, from bytes: as an open safetensors file has them."""
+class Run:
+    """What the bytes of a run hold beside its record.
 
-    def __init__(self, content: bytes) -> None:
-        from safetensors.numpy import load
+    >>> policies = packed([Stored("policy", {"dial": 1})], {"weights": np.ones(2)})
+    >>> Run(policies.own).arrays["weights"]
+    array([1., 1.])
+    >>> Run(policies.own).policy(0, shared=Path()).settings
+    {'dial': 1}
+    """
 
-        self._arrays, self._header = load(content), _split(content)[0]
+    def __init__(self, own: bytes) -> None:
+        self.arrays = unpacked_arrays(own)
+        self._header = _split(own)[0]
 
-    def keys(self) -> list[str]:
-        """The names of the arrays."""
-        return list(self._arrays)
+    def policy(self, number: int, shared: Path) -> Stored:
+        """One of its policies, whose shared arrays are in this folder."""
 
-    def metadata(self) -> dict[str, str]:
-        """What describes them."""
-        found: dict[str, str] = self._header["__metadata__"]
-        return found
+        def apart(key: str) -> Arrays:
+            return _shared_arrays(shared_path(shared, key), key)
 
-    def get_tensor(self, name: str) -> NDArray[Any]:
-        """One of them."""
-        found: NDArray[Any] = self._arrays[name]
-        return found
-
-
-def policy_in(file: Any, number: int, shared: Path) -> Stored:
-    """A policy of an open safetensors file, whose shared arrays are in this folder."""
-    document = json.loads(file.metadata()[POLICIES])[number]
-    return _unpacked(document, file, shared, 0)
-
-
-def _unpacked(document: Mapping[str, Any], file: Any, shared: Path, depth: int) -> Stored:
-    if depth > DEEPEST:
-        raise ValueError("parts within parts without end")
-    arrays = {name: file.get_tensor(key) for name, key in document.get("arrays", {}).items()}
-    if document.get("shared") is not None:
-        arrays = _shared_arrays(shared_path(shared, document["shared"]), document["shared"])
-    parts = {name: _unpacked(inner, file, shared, depth + 1) for name, inner in document["parts"].items()}
-    return Stored(document["kind"], document["settings"], arrays, parts)
+        document = json.loads(self._header["__metadata__"][POLICIES])
+        objects, parts = (document, ()) if isinstance(document, list) else (document["objects"], document["parts"])
+        return Reading(self.arrays.__getitem__, parts, apart).stored(objects[number])
 
 
 def _shared_arrays(path: Path, checksum: str) -> dict[str, NDArray[Any]]:

@@ -12,10 +12,42 @@ from poela.core.readable import plain
 from poela.core.references import described, is_reference, named
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
-from poela.studies.guards import Guard, failures_in_words, guards_in, keeps_guards
+from poela.studies.guards import Guard, failures_in_words, guards_in, keeps_guards, spend_guards
 from poela.studies.plainness import plainness_of
-from poela.studies.proof import shown_to_be_better
-from poela.studies.spending import spend_guards
+
+# Which policies importance sampling shows to be better than the logging policy, one by one.
+
+
+def shown_to_be_better(
+    policies: "Sequence[Point]", logging: "LoggingValue", confidence: float, n_episodes: int
+) -> "list[Point]":
+    """Those whose SNTIS is above the logging policy's mean, with this confidence in all of them together.
+
+    By Student's t with as many observations as there are effective episodes; Bonferroni's correction makes up for how
+    many policies there are. The standard error is at least what that many logged returns would have, since the usual
+    one is near zero where one episode has all the weight.
+
+    >>> from poela.studies.selection import LoggingValue, Point
+    >>> logging = LoggingValue(value=50.0, standard_error=1.0)
+    >>> strong = Point("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
+    >>> lucky = Point("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
+    >>> [item.path_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
+    ['a']
+    """
+    from scipy.special import stdtrit
+
+    level = 1 - (1 - confidence) / max(len(policies), 1)
+    spread = logging.standard_error * math.sqrt(n_episodes)
+    shown = []
+    for item in policies:
+        value, error, ess = (item.metrics.get(name) for name in ("sntis", "sntis_error", "ess"))
+        if value is None or error is None or ess is None or ess <= 1:
+            continue
+        least = math.hypot(max(error, spread / math.sqrt(ess)), logging.standard_error)
+        if value - stdtrit(ess - 1, level) * least > logging.value:
+            shown.append(item)
+    return shown
+
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.

@@ -23,16 +23,14 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import NO_TAIL, Tail, gains_of, tail_of, ways_of
-from poela.stats.bounds import in_clusters
+from poela.stats.bounds import against_tail, in_clusters
 from poela.stats.contributions import Contributions, standard_error
 from poela.stats.gain import Gain, least_value, seen_factors, student_quantile
-from poela.stats.normal import against_tail
 from poela.stats.verdict import TAIL
 from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
-from poela.studies.held_out import Episodes
-from poela.studies.known_estimates import estimate_of
+from poela.studies.held_out import Episodes, estimate_of
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 

@@ -1,26 +1,33 @@
 """How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.behavior.staying import as_if_all_seen
 from poela.core.arrays import FloatArray, IntArray
-from poela.data.action_space import finite_actions
+from poela.core.errors import InputError
+from poela.data.action_space import Box, Finite, finite_actions
 from poela.data.folds import folds_within
+from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
 from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
 from poela.evaluation.scoring import Scoring
-from poela.studies.fold_data import ALL, FoldData, ScoringPlan
+from poela.studies.fold_data import ALL, FoldData, ScoringPlan, data_hash
 from poela.studies.held_out import ENOUGH, Episodes
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 FOLDS = "folds"
 
@@ -38,8 +45,10 @@ def study_support(learning: Trajectories, fold_of: IntArray, behavior: Any) -> S
 
     Real-valued actions have other rules, so that their support only judges.
     """
-    if learning.is_real:
-        return StudySupport(logged_support(learning))
+    return SUPPORT[learning.action_space.kind](learning, fold_of, behavior)
+
+
+def _support_of_choices(learning: Trajectories, fold_of: IntArray, behavior: Any) -> StudySupport:
     if has_holes(learning) is False:
         return StudySupport()
     remembers = looks_back(learning, behavior)
@@ -51,6 +60,12 @@ def study_support(learning: Trajectories, fold_of: IntArray, behavior: Any) -> S
     without |= {(fold,): model for fold, model in enumerate(folds)}
     without |= dict(pairs.items())
     return StudySupport(support_along(learning, whole), without)
+
+
+SUPPORT: Mapping[str, Callable[[Trajectories, IntArray, Any], StudySupport]] = {
+    Finite.kind: _support_of_choices,
+    Box.kind: lambda learning, fold_of, behavior: StudySupport(logged_support(learning)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +171,8 @@ class Splits:
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
-        judging = ScoringPlan(
-            settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1)
-        )
+        times = self._times(count - 2, count - 1)
+        judging = ScoringPlan(settings.scoring, estimators, settings.path, ENOUGH, times=times, keeps_policies=False)
         rule = self.support.without.get((first, second))
         train, held_out = as_if_all_seen(settings.taught(train), settings.seed), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
@@ -231,3 +245,51 @@ def parts_of(
         share = settings.test_share
         learning, test = learning.split((1 - share, share), seed=settings.seed)
     return learning, None, test
+
+
+# The logs that a study was made of, given again: checked, split as they were, and with propensities as it has them.
+
+Given = Trajectories | str | PathLike[str]
+Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
+
+
+def checked_parts(study: "Study", source: Given) -> Parts:
+    """The logs as the study split them; logs that it was not made of are refused."""
+    logs = source if isinstance(source, Trajectories) else read_logs(source, layout=study.record.data.layout)
+    hashes = study.record.data.hashes
+    for parts in _ways(logs, study):
+        if data_hash(parts[0]) == hashes["train"]:
+            train, validation, test = parts
+            known = validation is not None and data_hash(validation) == hashes.get("validation")
+            return train, validation if known else None, test
+    raise InputError(
+        f"these are not the logs that {study.directory} was made of: give those that it was learned from, as they were"
+    )
+
+
+def _ways(logs: Trajectories, study: "Study") -> list[Parts]:
+    """How a study may have split its logs: alone, beside test logs from another file, or not at all."""
+    ways: list[Parts] = []
+    with suppress(InputError):  # too few episodes for its shares
+        ways.append(parts_of(logs, None, None, study.settings))
+        ways.append((*parts_of(logs, None, logs, study.settings)[:2], None))
+    return [*ways, (logs, None, None)]
+
+
+def with_propensities(study: "Study", parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:
+    """The teaching episodes and the judging ones, fold by fold, with propensities as the study has them."""
+    train, validation, _ = parts
+    settings, folds = study.settings, study.n_folds
+    judged = folds > 1 or validation is not None
+    if not train.knows_logging_policy and judged:
+        splits = splits_of(*parts, settings, study.directory, study.only_teach)
+        return splits.train, tuple(splits.held_out)
+    if not train.knows_logging_policy:
+        logging = stored_logging_policy(study.directory, parts, settings.behavior, settings.seed)
+        return logging.parts[0] or train, ()
+    if validation is not None:
+        return train, (validation,)
+    if folds == 1:
+        return train, ()
+    fold_of = folds_within(train, folds, settings.seed, study.only_teach)
+    return train, tuple(train.take(fold_of == fold) for fold in range(folds))

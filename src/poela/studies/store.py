@@ -5,7 +5,8 @@
     runs/ID.safetensors  one finished run: its record (settings, seed, versions, time, metrics of every checkpoint), the
                          policies of its checkpoints, and their weights on the episodes held out from them; ID ends in
                          the fold that was held out, or beyond the last fold in the number of a pair of folds
-    runs/PATH-pairs.safetensors  the finished runs of a path that leave out two folds, once there are all of them
+    runs/PATH-pairs.safetensors  the finished runs of a path that leave out two folds, once there are all of them: what
+                         their policies show, without these
     shared/HASH.safetensors  large arrays that many runs share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
@@ -29,25 +30,22 @@ from typing import Any, TypeVar
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, sync_folder, unwritable, write_bytes
-from poela.core.locks import take
-from poela.core.outputs import STUDY_MARK
-from poela.core.paths import is_there, kind_of, place
+from poela.core.paths import STUDY_MARK, is_there, kind_of, place
 from poela.core.records import document_of, read_record, record_of, write_record
 from poela.core.storage import Stored, explained_reading, read_bytes
-from poela.core.temporary import sweep
-from poela.studies.held_out import HELD_OUT, HeldOut
+from poela.core.temporary import sweep, take
+from poela.studies.held_out import HeldOut
 from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, SoFarRecord, StudyRecord
 from poela.studies.run_files import (
     PackedPolicies,
-    RunArrays,
+    Run,
+    gathered,
     opened,
-    policy_in,
     record_in,
     run_among,
     run_file,
     runs_in,
     shared_path,
-    together,
 )
 
 MARK = STUDY_MARK
@@ -197,7 +195,7 @@ class Store:
         paths = [self._run_path(run_id) for run_id in run_ids]
         if not any(map(is_there, paths)) or any(is_there(path.with_suffix(".json")) for path in paths):
             return
-        write_bytes(self._pairs_path(path_id), together({run_id: self._content(run_id) for run_id in run_ids}))
+        write_bytes(self._pairs_path(path_id), gathered({run_id: self._content(run_id) for run_id in run_ids}))
         for path in paths:
             remove_file(path)
 
@@ -278,32 +276,23 @@ class Store:
 
     def policy(self, run_id: str, number: int) -> Stored:
         """The stored policy of a run's checkpoint, after checking its bytes."""
-        return self._checked_file(run_id, lambda file: policy_in(file, number, self.directory / "shared"))
+        return self._checked(run_id, lambda run: run.policy(number, self.directory / "shared"))
 
     def held_out(self, run_id: str) -> HeldOut:
         """What the policies of a run show on held-out episodes, after checking its bytes."""
 
-        def read(file: Any) -> HeldOut:
-            there = set(file.keys())  # studies of earlier versions have no controls
-            return HeldOut.of_arrays({name: file.get_tensor(name) for name in HELD_OUT if name in there})
+        return self._checked(run_id, lambda run: HeldOut.of_arrays(run.arrays))
 
-        return self._checked_file(run_id, read)
-
-    def _checked_file(self, run_id: str, read: Callable[[Any], T]) -> T:
-        from safetensors import SafetensorError, safe_open
-
+    def _checked(self, run_id: str, read: Callable[[Run], T]) -> T:
+        """What is read out of a run, after checking its bytes."""
         path = self._run_path(run_id)
-        record = self._run(run_id)
-        content, alone = self._content(run_id), is_there(path)
+        record, content = self._run(run_id), self._content(run_id)
         try:
             own = content if is_there(path.with_suffix(".json")) else opened(content)[0]
             if record is None or record.policies_sha256 != sha256(own):
                 raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
-            if not alone:
-                return read(RunArrays(own))
-            with safe_open(path, framework="numpy") as file:
-                return read(file)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):
+            return read(Run(own))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
             raise InputError(f"{place(path)} does not hold the policies of a run: it was changed") from None
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from poela.data.trajectories import Trajectories
     from poela.report.plots import Plots
-    from poela.studies.own_logs import Given
+    from poela.studies.splits import Given
 
 LOGGING_POLICY = "logging policy"
 
@@ -190,7 +190,7 @@ class Study:
         return Answer.of(self._ended, self.settings, self.record)
 
     def _repr_html_(self) -> str:
-        from poela.studies.notebook import html_of
+        from poela.studies.answer import html_of
 
         return html_of(self)
 

@@ -6,14 +6,90 @@ episodes share with themselves does not count.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.studies.audited_columns import Column, ranks
+from poela.data.action_space import ActionSpace, Box, Finite
+from poela.data.schema import Variable
+from poela.data.trajectories import Trajectories
 from poela.studies.findings_of_audit import Finding, named
+
+# The context columns of logs as an audit sees them: one number for each row, and where there is none.
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of the table: numbers as they are, the place of a category, and where the cell was empty."""
+
+    name: str
+    values: FloatArray  # [N]
+    empty: BoolArray  # [N]
+    is_text: bool = False
+
+    def take(self, rows: NDArray[Any]) -> "Column":
+        """Some of its rows."""
+        return replace(self, values=self.values[rows], empty=self.empty[rows])
+
+    @property
+    def levels(self) -> IntArray:
+        """The values as numbers from 0, in their order; empty cells have one of their own."""
+        return np.unique(np.where(self.empty, -np.inf, self.values), return_inverse=True)[1]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        known = self.values[~self.empty]
+        return bool(np.all(known == np.round(known)))
+
+
+def columns_of(logs: Trajectories) -> list[Column]:
+    """The columns that contexts were made of; the features themselves where logs were arrays."""
+    contexts = np.asarray(logs.contexts, np.float64)
+    nowhere = np.zeros(len(contexts), np.bool_)
+    schema = logs.schema
+    if schema is None or schema.feature_names != logs.feature_names:
+        return [Column(name, contexts[:, place], nowhere) for place, name in enumerate(logs.feature_names)]
+    place_of = {name: place for place, name in enumerate(logs.feature_names)}
+    return [
+        _column(variable, contexts[:, [place_of[name] for name in variable.features]]) for variable in schema.variables
+    ]
+
+
+def _column(variable: Variable, features: FloatArray) -> Column:
+    empty = features[:, -1] > 0 if variable.indicated else np.zeros(len(features), np.bool_)
+    if variable.kind != "category":
+        return Column(variable.name, features[:, 0], empty)
+    of_category = features[:, : len(variable.categories)]
+    values = np.where(of_category.any(axis=1), of_category.argmax(axis=1), -1.0)
+    return Column(variable.name, values, empty, is_text=True)
+
+
+def row_of_each_unit(
+    logs: Trajectories, units: IntArray, rng: np.random.Generator, *, first: bool, most: int
+) -> IntArray:
+    """One row of each of some units [n of episodes]: of an episode at random, its first step or any."""
+    order = rng.permutation(logs.n_episodes)
+    chosen = np.sort(rng.permutation(order[np.unique(units[order], return_index=True)[1]])[:most])
+    steps = np.zeros(len(chosen), np.int64) if first else rng.integers(0, logs.lengths[chosen])
+    return np.asarray(logs.offsets[:-1][chosen] + steps)
+
+
+def without(columns: Sequence[Column], names: set[str]) -> list[Column]:
+    """The columns that are not among these."""
+    return [column for column in columns if column.name not in names]
+
+
+def ranks(values: FloatArray) -> FloatArray:
+    """Ranks from 0 to 1; equal values have the mean of theirs."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values) / max(len(values), 1))
+
 
 FEWEST = 20  # rows, changes or cells that chance would have, below which nothing is said
 CHANGES = 0.03  # of the changes between actions that chance would have: what is left where a column tells them
@@ -32,9 +108,15 @@ class Sample:
     """One row of each unit: columns, what was done, and how likely each action was, where that was logged."""
 
     columns: Sequence[Column]
+    space: ActionSpace
     actions: IntArray | FloatArray  # [n], or [n, k] where they are real numbers
     outcomes: FloatArray  # [n]
     propensities: FloatArray | None = None  # [n, A]
+
+    @property
+    def kinds(self) -> IntArray:
+        """Which action was taken [n]; amounts are all of one kind."""
+        return self.space.kinds(self.actions)
 
 
 def order_by(column: Column, rng: np.random.Generator) -> IntArray:
@@ -51,14 +133,13 @@ def order_by(column: Column, rng: np.random.Generator) -> IntArray:
 
 def told_actions(sample: Sample, rng: np.random.Generator) -> list[str]:
     """The columns that nearly tell an action."""
-    if sample.actions.ndim == 2:
-        return [c.name for c in sample.columns if _amount_told(sample.actions, c, rng)]
-    return [c.name for c in sample.columns if _action_told(sample, c, rng)]
+    told = TOLD[sample.space.kind]
+    return [column.name for column in sample.columns if told(sample, column, rng)]
 
 
-def _amount_told(amounts: IntArray | FloatArray, column: Column, rng: np.random.Generator) -> bool:
+def _amount_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
     order = order_by(column, rng)
-    return any(variance_explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
+    return any(variance_explained(ranks(one)[order]) > EXPLAINED for one in sample.actions.T)
 
 
 def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
@@ -74,6 +155,12 @@ def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bo
         if expected >= FEWEST and changes <= max(2.0, CHANGES * expected):
             return True
     return False
+
+
+TOLD: Mapping[str, Callable[[Sample, Column, np.random.Generator], bool]] = {
+    Finite.kind: _action_told,
+    Box.kind: _amount_told,
+}
 
 
 def variance_explained(values: FloatArray) -> float:
@@ -100,9 +187,7 @@ def told_outcomes(
     counts = np.unique(outcomes, return_counts=True)[1]
     if len(outcomes) - counts.max(initial=0) < FEWEST:
         return []
-    groups = [np.ones(len(outcomes), np.bool_)]
-    if sample.actions.ndim == 1:
-        groups = [sample.actions == action for action in np.unique(sample.actions)]
+    groups = [np.asarray(sample.kinds == kind) for kind in np.unique(sample.kinds)]
     groups = [group for group in groups if group.sum() >= FEWEST and np.ptp(outcomes[group]) > 0]
     told = []
     for column in sample.columns:
@@ -141,7 +226,7 @@ def filled_for_some(sample: Sample) -> Iterator[Finding]:
         marked = _commonest(column) if known else column.empty
         if known and marked.mean() < SENTINEL:
             continue
-        if sample.actions.ndim == 1 and _only_for_some(marked, sample.actions.astype(np.int64), sample.propensities):
+        if _only_for_some(marked, sample.kinds, sample.propensities):
             what = "is filled in (or not) only where certain actions were taken"
         elif not known and _only_for_outcomes(marked, sample.outcomes):
             what = "is filled in (or not) only where certain outcomes came"

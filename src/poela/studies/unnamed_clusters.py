@@ -7,9 +7,8 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.trajectories import Trajectories
-from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
-from poela.studies.telling_columns import COMMON, LEVELS
+from poela.studies.telling_columns import COMMON, LEVELS, Column, ranks
 
 LARGEST = 50  # rows of a value, on average: values that are commoner are categories
 FEWEST = 8  # values that may be clusters where propensities tell what chance would do
@@ -124,8 +123,8 @@ def _outcomes(logs: Trajectories, columns: Sequence[Column], column: Column) -> 
     others = [other.take(first) for other in columns if other is not column]
     numbers = [ranks(other.values) for other in others if not other.is_text]
     coded = [(other.levels[:, None] == np.arange(MOST)).astype(float) for other in others if other.is_text]
-    actions = np.asarray(logs.actions[first])
-    done = actions if actions.ndim == 2 else (actions[:, None] == np.unique(actions)[None, :MOST]).astype(float)
+    done = logs.action_space.columns(logs.actions[first])
+    done = done[:, done.any(axis=0)][:, :MOST]
     design = np.column_stack([np.ones(len(first)), done, *numbers, *coded])
     outcomes = ranks(logs.returns())
     fitted = design @ np.linalg.lstsq(design, outcomes, rcond=None)[0]

@@ -9,9 +9,96 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.groups import MOST_VALUES, SMALLEST_GROUP, GroupBy, binned
 from poela.data.trajectories import Trajectories
-from poela.report.numbers.enough import Told, enough_cases, told
-from poela.report.study_logs import StudyLogs
+from poela.report.numbers.judged import Told, enough_cases, told
+from poela.report.study_logs import DoseLogs, StudyLogs
 from poela.studies.acted import merged_actions
+
+# Doses before and after: on the whole, and along one column of what was known.
+
+BINS = 8  # along a column
+ENDS = (0.1, 0.9)  # of the doses in a bin
+
+
+@dataclass(frozen=True)
+class DoseShift:
+    """One column of doses: the usual range before, and after."""
+
+    action: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class DoseCurve:
+    """Doses in bins of one column: where each bin is, and mean and usual range of doses before and after."""
+
+    action: str
+    column: str
+    at: FloatArray  # [k], the median of the column in each bin
+    before: FloatArray  # [k]
+    before_range: FloatArray  # [k, 2]
+    after: FloatArray
+    after_range: FloatArray
+    decisions: int  # in the smallest bin
+
+    @property
+    def told(self) -> float:
+        """How much the change differs along the column, in the spread of logged doses."""
+        spread = float(np.ptp(self.before_range)) or 1.0
+        return float(np.ptp(self.after - self.before)) / spread
+
+
+def dose_shifts(logs: DoseLogs) -> tuple[DoseShift, ...]:
+    """Each column of doses for everybody."""
+    drawn = logs.drawn
+    if drawn is None:
+        return ()
+    given = logs.followed.actions
+    return tuple(
+        DoseShift(str(name), _range(given[:, place]), _range(drawn[:, :, place]))
+        for place, name in enumerate(logs.followed.action_names)
+    )
+
+
+def _range(values: FloatArray) -> tuple[float, float]:
+    low, high = np.quantile(values, ENDS).tolist()
+    return low, high
+
+
+def dose_curves(logs: DoseLogs, most: int) -> tuple[DoseCurve, ...]:
+    """Doses along columns of what was known: those along which the change differs most, the most telling first."""
+    if logs.drawn is None:
+        return ()
+    curves = [
+        curve
+        for place in range(logs.followed.n_components)
+        for feature in range(logs.followed.contexts.shape[1])
+        if (curve := _curve(logs, place, feature)) is not None
+    ]
+    return tuple(sorted(curves, key=lambda curve: -curve.told)[:most])
+
+
+def _curve(logs: DoseLogs, action: int, feature: int) -> DoseCurve | None:
+    """None where the column has too few different values for a line."""
+    values = np.asarray(logs.followed.contexts[:, feature], np.float64)
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
+    place = np.searchsorted(edges, values)
+    parts = [place == number for number in range(len(edges) + 1)]
+    bins = [inside for inside in parts if enough_cases(logs.followed, inside, logs.smallest)]
+    if len(bins) < 3 or logs.drawn is None:
+        return None
+    given, drawn = logs.followed.actions[:, action], logs.drawn[:, :, action]
+    return DoseCurve(
+        str(logs.followed.action_names[action]),
+        str(logs.followed.feature_names[feature]),
+        np.array([np.median(values[inside]) for inside in bins]),
+        np.array([given[inside].mean() for inside in bins]),
+        np.array([_range(given[inside]) for inside in bins]),
+        np.array([drawn[:, inside].mean() for inside in bins]),
+        np.array([_range(drawn[:, inside]) for inside in bins]),
+        min(int(inside.sum()) for inside in bins),
+    )
+
 
 STEP = "step"  # tells groups of decisions, not of cases
 CHANGES = 10
@@ -227,3 +314,35 @@ def by_step(logs: StudyLogs) -> tuple[IntArray, FloatArray, IntArray] | None:
     often = np.flatnonzero(counts >= max(followed.n_episodes / 20, logs.smallest))
     steps_shown = np.array([one for one in often if enough_cases(followed, steps == one, logs.smallest)], np.int64)
     return steps_shown, np.bincount(steps, change)[steps_shown] / counts[steps_shown], counts[steps_shown]
+
+
+# Whom a policy touches: the kinds of cases in which most and fewest decisions change.
+
+LEAST_SPREAD = 0.02  # of decisions: groups that differ by less are as good as alike
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The groups of one column, of those in which change differs most: where most and where fewest decisions change."""
+
+    most: str
+    most_share: float
+    fewest: str
+    fewest_share: float
+
+
+def touched(logs: StudyLogs) -> Touched | None:
+    """By the column whose groups differ most; None where none tells, or the logging policy is not known."""
+    change = departures(logs)
+    if change is None:
+        return None
+    best: Touched | None = None
+    for column in columns_of(logs.followed):
+        strata = strata_of_column(logs.followed, column, logs.smallest)
+        groups = [(float(change[inside].mean()), name) for name, inside in strata]
+        if len(groups) < 2:
+            continue
+        (fewest, where_not), (most, where) = min(groups), max(groups)
+        if most - fewest >= (LEAST_SPREAD if best is None else best.most_share - best.fewest_share):
+            best = Touched(where, most, where_not, fewest)
+    return best

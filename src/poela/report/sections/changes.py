@@ -4,27 +4,167 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named, needs_logs
+from poela.core.arrays import FloatArray
+from poela.data.trajectories import Trajectories
+from poela.report.blocks import (
+    Block,
+    Column,
+    Entry,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    named,
+    needs_logs,
+    typeset,
+)
 from poela.report.numbers.changes import (
     STEP,
     ActionShares,
     Change,
+    DoseCurve,
     Flows,
     action_shares,
     by_step,
     departures,
+    dose_curves,
+    dose_shifts,
     flows_of,
     largest_changes,
 )
-from poela.report.pictures.charts import Line, Plane
-from poela.report.pictures.grids import Cell, heat_map
-from poela.report.sections.shares import shares_picture
-from poela.report.study_logs import StudyLogs
+from poela.report.pictures.charts import NARROW, Band, Cell, Key, Line, Pair, Plane, heat_map, pairs
+from poela.report.pictures.drawing import WIDTH
+from poela.report.study_logs import DoseLogs, StudyLogs
 from poela.report.subject import Subject
+from poela.studies.acted import OTHERS
+from poela.studies.groups import Groups
+
+# How often each action is taken, before and after.
+
+BEFORE, AFTER = "now", "new policy"
+MOST_TOLD = 10  # actions that the label of a picture names
+KEYS = (Key("log", BEFORE), Key("new", AFTER))
+
+
+def percent(share: float) -> str:
+    """A share, with a decimal where it is small.
+
+    >>> percent(0.25), percent(0.0123), percent(0.0)
+    ('25%', '1.2%', '0%')
+    """
+    return f"{share:.0%}" if share >= 0.1 or share == 0 else f"{share:.1%}"
+
+
+def shares_picture(groups: Groups, most: int | None = None, title: str = "", caption: str = "") -> Picture:
+    """Everybody's actions, before and after; with `most`, those that change most and the rest together."""
+    both = np.nan_to_num([groups.everybody.before, groups.everybody.after])  # no weight, no share
+    names, both = _few(groups.actions, both, np.abs(both[1] - both[0]), most)
+    rows = [
+        Pair(name, old, new, f"{percent(old)} → {percent(new)}", f"{name}: now {old:.1%}, new policy {new:.1%}")
+        for name, (old, new) in zip(names, both.T.tolist(), strict=True)
+    ]
+    label = f"Share of decisions for each action, now and under the new policy: {_told(rows)}"
+    return Picture(title, pairs(rows, label, KEYS), caption)
+
+
+def practice_picture(logs: Trajectories, most: int | None = None) -> Picture:
+    """How often each action is taken now."""
+    shares = np.bincount(logs.actions, minlength=logs.n_actions) / logs.n_steps
+    names, few = _few(tuple(map(str, logs.action_names)), shares[None], shares, most)
+    rows = [
+        Pair(name, share, None, percent(share), f"{name}: {share:.1%}")
+        for name, share in zip(names, few[0].tolist(), strict=True)
+    ]
+    return Picture("", pairs(rows, f"Share of decisions for each action now: {_told(rows)}", KEYS[:1]))
+
+
+def _told(rows: Sequence[Pair]) -> str:
+    return "; ".join(f"{row.name} {row.note}" for row in rows) if len(rows) <= MOST_TOLD else f"{len(rows)} actions"
+
+
+def _few(names: Sequence[str], shares: FloatArray, size: FloatArray, most: int | None) -> tuple[list[str], FloatArray]:
+    """The actions of the largest `size` in their order, with the rest as one, and their shares [k, few]."""
+    if most is None or len(names) <= most:
+        return list(names), shares
+    kept = np.sort(np.argsort(-size, kind="stable")[: most - 1])
+    rest = np.setdiff1d(np.arange(len(names)), kept)
+    together = np.column_stack([shares[:, kept], shares[:, rest].sum(axis=1)])
+    return [*(names[place] for place in kept), OTHERS], together
+
+
+# Doses before and after, along what was known of a case.
+
+DOSES_TITLE = "Doses, before and after"
+MOST_CURVES = 6
+LONG = 60
+
+
+def doses_section(logs: DoseLogs) -> Section:
+    """Doses for everybody, and along columns."""
+    about = "which cases would get more, and which less"
+    if logs.drawn is None:
+        return Section(
+            "doses", DOSES_TITLE, (Text("There is no policy to look at: no dose would change.", "note"),), about
+        )
+    blocks: list[Block] = [_everybody(logs)]
+    if curves := dose_curves(logs, MOST_CURVES):
+        blocks.append(Pictures([curve_picture(curve) for curve in curves]))
+    if logs.followed is not logs.train:
+        some = f"{logs.followed.n_episodes:,} of {logs.train.n_episodes:,} cases, spread evenly over the log"
+        blocks.append(Text(f"To save time, this section looks at {some}.", "note"))
+    return Section("doses", DOSES_TITLE, blocks, about)
+
+
+def _everybody(logs: DoseLogs) -> Table:
+    columns = (Column("dose"), Column("most cases now", True), Column("most cases, new policy", True))
+    rows = [
+        (
+            Entry(named(one.action, LONG), one.action),
+            Entry(_span(one.before), one.before[0]),
+            Entry(_span(one.after), one.after[0]),
+        )
+        for one in dose_shifts(logs)
+    ]
+    note = "Most cases: the middle 80% of doses, in the cases of the log."
+    return Table("Everybody", columns, rows, note=note)
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{typeset(ends[0])} to {typeset(ends[1])}"
+
+
+def curve_picture(curve: DoseCurve, *, small: bool = False) -> Picture:
+    """Doses along a column, before and after: means as lines, the middle 80% as bands."""
+    at = curve.at.tolist()
+    lines = [
+        Line(list(zip(at, means.tolist(), strict=True)), css)
+        for means, css in ((curve.before, "logline"), (curve.after, "newline"))
+    ]
+    bands = [
+        Band([(place, low, high) for place, (low, high) in zip(at, ends.tolist(), strict=True)], css)
+        for ends, css in ((curve.before_range, "log"), (curve.after_range, "new"))
+    ]
+    first, last = (f"{typeset(curve.before[place])} → {typeset(curve.after[place])}" for place in (0, -1))
+    plane = Plane(
+        f"{curve.action} against {curve.column}, now and under the new policy: {first} where {curve.column} is lowest, "
+        f"{last} where it is highest",
+        curve.column,
+        f"{curve.action}: mean, and the middle 80%",
+        lines=lines,
+        bands=bands,
+        keys=KEYS,
+        height=165 if small else 220,
+        width=NARROW if small else WIDTH,
+    )
+    if small:
+        return Picture("", plane.svg())
+    caption = f"Each point of a line stands for at least {curve.decisions:,} decisions."
+    return Picture(f"{curve.action} against {curve.column}", plane.svg(), caption)
+
 
 TITLE = "What changes, in detail"
 ABOUT = "which action replaces which, when, and the ten largest changes"
-LONG = 60  # letters of a name in a table; the whole of it is in the section on the data
 
 
 def changes_section(subject: Subject, show_values: bool) -> Section:

@@ -18,7 +18,8 @@ from poela.report.blocks import (
     named,
     needs_logs,
 )
-from poela.report.numbers.eligible import (
+from poela.report.numbers.judged import told
+from poela.report.numbers.weights import (
     LEAST_PROBABILITY,
     EligibleAlong,
     EligibleSets,
@@ -27,11 +28,9 @@ from poela.report.numbers.eligible import (
     eligible_sets,
     missing_actions,
 )
-from poela.report.numbers.enough import told
-from poela.report.pictures.charts import Bar, Key, bars
-from poela.report.pictures.grids import GridPanel, action_grid
+from poela.report.pictures.charts import Bar, GridPanel, Key, action_grid, bars
 from poela.report.study_logs import ShownPolicy, StudyLogs
-from poela.studies.words import outside_in_words
+from poela.studies.names import outside_in_words
 
 TITLE, ABOUT = "Which actions are allowed", "what similar past cases received, and where an action is missing"
 FALLBACKS = {

@@ -9,8 +9,8 @@ from poela.report.pictures.drawing import clean
 from poela.report.study_logs import ShownPolicy
 from poela.report.subject import Subject
 from poela.studies.answer import whose_gain
+from poela.studies.names import changed_in_words, sentence
 from poela.studies.so_far import left_out_in_words
-from poela.studies.words import changed_in_words, sentence
 
 TITLE, ABOUT = "The answer in full", "why, by which policy, and every figure behind it"
 

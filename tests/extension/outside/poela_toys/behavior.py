@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import SETTINGS, Schema
+from poela.behavior.model import SETTINGS, Behavior, BehaviorModel, LoadPart, Schema
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents
