@@ -10,7 +10,7 @@ from tests.experiments.tiny import tiny
 from poela.core.arrays import FloatArray
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evaluate import evaluate
-from poela.learners.active import variance_of_sntis
+from poela.learners.active import crm_objective
 from poela.simulators.episodes import run
 from poela.simulators.tabular import Bandit, HiddenBranch, TablePolicy
 from poela_experiments.counterexamples import (
@@ -87,8 +87,9 @@ def test_penalty_is_that_of_the_learners() -> None:
     counts = drawn_counts(plans.chances, 300, 1, seed=(0,))
     penalised = plans.self_normalised(counts, 1.0)[0] - plans.self_normalised(counts, 0.0)[0]
     for plan, weights in enumerate(plans.weights):
-        each = torch.tensor(np.repeat(weights, counts[0])), torch.tensor(np.repeat(plans.returns, counts[0]))
-        assert penalised[plan] == pytest.approx(-float(variance_of_sntis(*each).sqrt()))
+        each = torch.tensor(np.repeat(weights, counts[0])).log(), torch.tensor(np.repeat(plans.returns, counts[0]))
+        with_penalty, without = (float(crm_objective(*each, np.inf, penalty)) for penalty in (1.0, 0.0))
+        assert penalised[plan] == pytest.approx(with_penalty - without)
 
 
 @pytest.mark.parametrize("size", [3, 12, 60])

@@ -67,7 +67,7 @@ def test_warm_start_losses_are_cross_entropies_on_the_drawn_episodes(known: bool
     assert logs.propensities is not None
     if not known:
         logs = logs.with_propensities(logs.logged_propensities)
-    drawn = [np.array([0, 3]), np.array([1, 2])]  # of 6 and 5 steps
+    drawn = [np.array([0, 3]), np.array([1, 3])]  # of 6 and 8 steps, the last of which the second rule bars
     whose = [0, 1, 1]
     batch = batch_of(logs, eligible)
     found = batch.cloning_losses(Stack(NETWORKS), drawn, torch.tensor(whose), last_steps).detach().numpy()

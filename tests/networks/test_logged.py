@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from poela.networks import logged
-from poela.networks.logged import Episodes, Layers, OpenSteps, log_logged
+from poela.networks.logged import Episodes, Layers, OpenSteps, Shares, log_logged
 from poela.networks.stack import stacked_outputs
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -77,6 +77,33 @@ def test_some_networks_of_a_stack_have_their_own_values_and_gradients() -> None:
     parts = [slice(0, 2), slice(2, 3)]
     found = torch.cat([log_logged(layers, given, EPISODES, own=own) for own in parts])
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
+    for mine, theirs in zip(ours, plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("in_a_piece", [10**6, 8 * 2 * 7])
+@pytest.mark.parametrize("known", [True, False], ids=["all propensities", "logged actions"])
+def test_cross_entropies_of_steps_of_their_own_are_those_of_autograd(
+    known: bool, in_a_piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(logged.IN_A_PIECE, "cpu", in_a_piece)
+    layers, each = layers_of([6, 8], each=2), [steps(), steps()]
+    inputs, actions, barred = (
+        torch.stack([getattr(own, name) for own in each]) for name in ("inputs", "actions", "barred")
+    )
+    targets = torch.rand(2, N_ACTIONS, N, generator=RANDOM, dtype=torch.float64).masked_fill(barred, 0.0)
+    targets = targets / targets.sum(dim=1, keepdim=True)
+    if not known:
+        targets = torch.nn.functional.one_hot(actions, N_ACTIONS).mT.double()
+    shares = torch.rand(2, N, generator=RANDOM, dtype=torch.float64)
+    shares[:, ::5] = 0.0
+    given = OpenSteps(inputs, actions, barred, targets=targets if known else None)
+    found = log_logged(layers, given, Shares(shares))
+    log_policy = torch.log_softmax(stacked_outputs(layers, inputs).mT.masked_fill(barred, -math.inf), dim=1)
+    expected = ((targets * log_policy.masked_fill(barred, 0.0)).sum(dim=1) * shares).sum(dim=1)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    slopes = normal(2)
     ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
     for mine, theirs in zip(ours, plain, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)

@@ -64,22 +64,16 @@ def test_its_end_is_made_again_of_its_runs_as_it_was(folder: Path, logs: Any) ->
     poela.learn(logs, out=folder, candidates=CANDIDATES, folds=3, restarts=1, backend="inline", resume=True)
     assert {path: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == runs
     after = json.loads((folder / "choice.json").read_text())
-    assert before.pop("checksum")
-    assert after.pop("checksum")
-    assert_alike(after, before)
+    assert all(after["runs"].get(run_id, known) == known for run_id, known in before["runs"].items())
+    estimates, expected = estimates_in(after), estimates_in(before)
+    assert estimates.keys() == expected.keys()
+    for point, values in expected.items():
+        assert estimates[point] == pytest.approx(values, rel=1e-9, abs=1e-12)
 
 
-def assert_alike(found: Any, expected: Any) -> None:
-    """The same documents, but for the last digits of sums, which are not the same on every processor."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_alike(found[name], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_alike(one, other)
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    else:
-        assert found == expected
+def estimates_in(choice: Any) -> dict[tuple[str, int], list[float]]:
+    """What is estimated of each policy; what is shown of it depends on bounds, which later code may set otherwise."""
+    names = ("sntis", "ess", "gain", "departure")
+    return {
+        (point["path_id"], point["number"]): [point["metrics"][name] for name in names] for point in choice["points"]
+    }

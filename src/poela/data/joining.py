@@ -21,7 +21,7 @@ def joined(*logs: Trajectories) -> Trajectories:
     array([4., 4.])
     """
     first = logs[0]
-    alike = all((one.n_features, one.n_components) == (first.n_features, first.n_components) for one in logs)
+    alike = all(one.n_features == first.n_features and one.actions.shape[1:] == first.actions.shape[1:] for one in logs)
     if not alike or max(one.n_actions for one in logs) > first.n_actions:
         raise InputError("these logs have other features or actions than the first: read them in the same layout")
     known, ids, outcomes = _known(logs), _ids(logs), _outcomes(logs)

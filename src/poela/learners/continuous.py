@@ -18,7 +18,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Cells
 from poela.eligibility.continuous import NEAREST, ContinuousEligibility, FittedContinuousEligibility, fitted
 from poela.eligibility.quantiles import RadiusSetting
-from poela.learners.active import crm_objective, shortfall
+from poela.learners.active import crm_objective
 from poela.learners.advantages import batches, fitted_values, generalised_advantages
 from poela.learners.learner import Checkpoint, Learner
 from poela.networks.gaussian import gaussian_of, log_density_of
@@ -158,12 +158,11 @@ class ContinuousPOELA(ContinuousLearner):
     def _by_episode(self, batch: "_Batch", network: Network) -> Callable[[], Tensor]:
         returns = torch.tensor(batch.logs.returns(self.discount), device=batch.device)
         scale = float(returns.std()) or 1.0  # so that the learning rate need not know the units of rewards
-        least = torch.tensor(self.least_ess, dtype=torch.float64, device=batch.device)
+        least = torch.tensor(self.least_ess, dtype=torch.float64, device=batch.device) if self.least_ess else None
 
         def value() -> Tensor:
             weights = batch.episode_log_weights(network)
-            found = crm_objective(weights, returns, self.truncation, self.variance_penalty) / scale
-            return found - (shortfall(weights, self.truncation, least) if self.least_ess else 0.0)
+            return crm_objective(weights, returns / scale, self.truncation, self.variance_penalty, least)
 
         return value
 

@@ -28,7 +28,7 @@ from poela.eligibility.rules import (
     OwnMask,
     Search,
 )
-from poela.learners.active import ActiveEpisodes, Minibatches, crm_objective, shortfall
+from poela.learners.active import ActiveEpisodes, Minibatches, crm_objective
 from poela.learners.learner import Checkpoint, eligible_in_training
 from poela.learners.stacked import Events, Member, StackedLearner, TrainingStack, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
@@ -142,14 +142,15 @@ class PolicyGradient(StackedLearner):
             values = [getattr(member.learner, setting) for member in trained.members]
             return torch.tensor(values, dtype=torch.float64, device=stack.device)
 
-        penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
+        penalty = of_each("variance_penalty")
+        least_ess = of_each("least_ess") if any(member.learner.least_ess for member in trained.members) else None
 
         def loss(step: int) -> Tensor:
             log_weights = episodes.log_weights(stack, step)
-            objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
+            objective = crm_objective(log_weights, batch.returns, self.truncation, penalty, least_ess)
             if any(price is not None for price in prices):
                 objective = objective - batch.costs(stack)
-            return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
+            return -objective
 
         with progress(trained.title, self.warm_start_steps + self.steps) as advance:
             for _ in warm_start(self, trained, train, masks):

@@ -14,7 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.networks.logged import Episodes, OpenSteps, together
+from poela.networks.logged import Episodes, OpenSteps, Shares, together
 from poela.networks.packing import Packing
 from poela.networks.stack import RecurrentStack, Stack
 
@@ -146,7 +146,12 @@ class TrainingBatch:
         parts = [self._some(episodes, last_steps) for episodes in drawn]
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
         offsets, log = self._train.offsets, self._to_clone
-        packing = Packing.of(rows_of_episodes(drawn[0], offsets)[1], stack.device) if self._remembers else None
+        if not isinstance(stack, RecurrentStack):
+            own = log.at(rows)
+            if own.targets is None:  # an ineligible logged action cannot be cloned
+                shares = shares.masked_fill(own.barred.gather(1, own.actions[:, None])[:, 0], 0.0)
+            return -stack.log_logged(own, Shares(shares))
+        packing = Packing.of(rows_of_episodes(drawn[0], offsets)[1], stack.device)
         steps = StepTensors(log.inputs[rows], log.actions[rows], log.barred[log.rule, rows], packing, slice(None))
         log_policy = steps.log_policy(stack)
         if log.targets is None:
@@ -235,6 +240,12 @@ class _ToClone:
     rule: Tensor  # [K, 1], the number of each policy's rule
     barred: Tensor  # [rules, N, A]
     targets: Tensor | None  # [rules, N, A]
+
+    def at(self, rows: Tensor) -> OpenSteps:
+        """Steps of these numbers [K, m] as networks of the current context see them."""
+        barred = self.barred[self.rule, rows].mT.contiguous()
+        targets = None if self.targets is None else self.targets[self.rule, rows].mT.contiguous()
+        return OpenSteps(self.inputs[rows], self.actions[rows], barred, targets=targets)
 
     @classmethod
     def of(

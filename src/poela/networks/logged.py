@@ -25,10 +25,11 @@ Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias
 class OpenSteps:
     """Steps of a log as networks of the current context see them."""
 
-    inputs: Tensor  # [m, d], contexts as the networks take them
-    actions: Tensor  # [m]
-    barred: Tensor  # [A, m], the ineligible actions
+    inputs: Tensor  # [m, d], contexts as the networks take them; or [K, m, d], each its own
+    actions: Tensor  # [m] or [K, m]
+    barred: Tensor  # [A, m] or [K, A, m], the ineligible actions
     penalty: Tensor | None = None  # [A, m], what logits lose
+    targets: Tensor | None = None  # [K, A, m]: what takes the place of one for the logged action, 0 where barred
 
     def between(self, start: int, end: int) -> "OpenSteps":
         """Some of the steps."""
@@ -36,8 +37,11 @@ class OpenSteps:
 
     def at(self, rows: slice | Tensor) -> "OpenSteps":
         """Those of these numbers."""
-        penalty = None if self.penalty is None else self.penalty[:, rows]
-        return OpenSteps(self.inputs[rows], self.actions[rows], self.barred[:, rows], penalty)
+        penalty, targets = (None if own is None else own[..., rows] for own in (self.penalty, self.targets))
+        return OpenSteps(self.inputs[..., rows, :], self.actions[..., rows], self.barred[..., rows], penalty, targets)
+
+    def __len__(self) -> int:
+        return self.actions.shape[-1]
 
 
 class Episodes:
@@ -56,6 +60,25 @@ class Episodes:
         # Along the first axis: its sums always run in the same order, on a GPU too.
         return torch.segment_reduce(values.double().T.contiguous(), "sum", lengths=self.counts, unsafe=True).T
 
+    def slopes(self, outward: Tensor) -> Tensor:
+        """Of values [K, m] of steps, from those of the sums [K, n]."""
+        return outward.index_select(1, self.of_step)
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Means over steps, in which each counts by its share [K, m]; one that has none may be of any value."""
+
+    shares: Tensor
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Means [K]."""
+        return (values * self.shares).masked_fill_(self.shares == 0, 0.0).sum(dim=1)
+
+    def slopes(self, outward: Tensor) -> Tensor:
+        """Of values [K, m] of steps, from those of the means [K]."""
+        return outward[:, None] * self.shares
+
 
 def together(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The parts side by side; a single one as it is."""
@@ -65,14 +88,15 @@ def together(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
 def log_logged(
     layers: Layers,
     steps: OpenSteps,
-    episodes: Episodes,
+    episodes: Episodes | Shares,
     relu_outputs: bool = False,
     own: slice = slice(None),
 ) -> Tensor:
-    """Sums [K, n] by episode, in float64, of log π of the logged actions over the eligible ones.
+    """Sums [K, n] by episode, in float64, of log π of the logged actions over the eligible ones; or means by shares.
 
-    `own`: of these networks only. A backward pass through the sums adds to `grad`
-    of the layers by itself: with a few thousand steps, a node of autograd would take longer than all that it does.
+    Steps with targets: of Σ_a target·log π instead. `own`: of these networks only. A backward pass through the sums
+    adds to `grad` of the layers by itself: with a few thousand steps, a node of autograd would take longer than all
+    that it does.
 
     >>> steps = OpenSteps(torch.zeros(5, 3), torch.tensor([0, 1, 0, 1, 0]), torch.zeros(2, 5, dtype=torch.bool))
     >>> layers = [(torch.zeros(1, 3, 2), torch.zeros(1, 1, 2))]
@@ -86,13 +110,13 @@ def log_logged(
         chosen, kept = [], []
         for piece in pieces:
             passed = asked.passed(piece)
-            chosen.append(passed.log_policy.gather(1, piece.actions.expand(asked.each, 1, -1))[:, 0])
+            chosen.append(asked.chosen(passed, piece))
             kept.append(passed if keep else None)
         found = episodes.sums(together(chosen, dim=1))
 
     def send_back(slopes: Tensor) -> None:
-        slope = slopes.to(asked.parameters[0].dtype).index_select(1, episodes.of_step)
-        parts = list(zip(pieces, torch.split(slope, pieces[0].actions.shape[0], dim=1), strict=True))
+        slope = episodes.slopes(slopes.to(asked.parameters[0].dtype))
+        parts = list(zip(pieces, torch.split(slope, len(pieces[0]), dim=1), strict=True))
         while parts:  # from the last one, as autograd does it
             piece, own_slope = parts.pop()
             asked.add_gradients(kept.pop() or asked.passed(piece), piece, own_slope)
@@ -125,16 +149,16 @@ class _Asked:
 
     def may_keep(self, steps: OpenSteps) -> bool:
         """Whether what these steps leave for the backward pass is small enough."""
-        return steps.actions.shape[0] * self.each * sum(self._widths) <= MOST_KEPT
+        return len(steps) * self.each * sum(self._widths) <= MOST_KEPT
 
     def pieces(self, steps: OpenSteps) -> list[OpenSteps]:
-        n = steps.actions.shape[0]
+        n = len(steps)
         most = IN_A_PIECE.get(steps.actions.device.type, IN_A_GPU_PIECE)
         size = max(most // (self.each * max(self._widths)), 1)
         return [steps.between(start, start + size) for start in range(0, n, size)] if n > size else [steps]
 
     def passed(self, steps: OpenSteps) -> _Pass:
-        inputs = [steps.inputs.expand(self.each, *steps.inputs.shape)]
+        inputs = [steps.inputs.expand(self.each, *steps.inputs.shape[-2:])]
         for number in range(0, len(self.parameters) - 2, 2):
             weight, bias = self.parameters[number : number + 2]
             inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
@@ -145,11 +169,23 @@ class _Asked:
             logits = logits.sub_(steps.penalty)
         return _Pass(inputs, torch.log_softmax(logits.masked_fill_(steps.barred, -math.inf), dim=1), positive)
 
+    def chosen(self, passed: _Pass, steps: OpenSteps) -> Tensor:
+        """log π [K, m] of the logged actions, or what the targets make of all."""
+        if steps.targets is not None:
+            return passed.log_policy.masked_fill(steps.barred, 0.0).mul_(steps.targets).sum(dim=1)
+        return passed.log_policy.gather(1, self._logged(steps))[:, 0]
+
+    def _logged(self, steps: OpenSteps) -> Tensor:
+        return steps.actions.expand(self.each, -1)[:, None]
+
     def add_gradients(self, passed: _Pass, steps: OpenSteps, slope: Tensor) -> None:
-        """To those of the parameters, from the slope of log π [K, m]; overwrites what passed."""
+        """To those of the parameters, from the slope of what was chosen [K, m]; overwrites what passed."""
         slope = slope[:, None]
-        outputs = passed.log_policy.exp_().mul_(-slope)
-        outputs.scatter_add_(1, steps.actions.expand(self.each, 1, -1), slope)
+        if steps.targets is not None:  # which sum to one
+            outputs = passed.log_policy.exp_().neg_().add_(steps.targets).mul_(slope)
+        else:
+            outputs = passed.log_policy.exp_().mul_(-slope)
+            outputs.scatter_add_(1, self._logged(steps), slope)
         if passed.positive is not None:
             outputs.mul_(passed.positive)
         outward = outputs.mT

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
-from poela.networks.logged import Episodes, OpenSteps, log_logged
+from poela.networks.logged import Episodes, OpenSteps, Shares, log_logged
 from poela.networks.logged import Layers as Layers
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
@@ -48,8 +48,8 @@ class Stack(nn.Module):
         outputs = stacked_outputs(self._of(own), inputs)
         return torch.relu(outputs) if self.shape.relu_outputs else outputs
 
-    def log_logged(self, steps: OpenSteps, episodes: Episodes, own: slice = slice(None)) -> Tensor:
-        """Sums [K, n] by episode of log π of the logged actions, over the eligible ones."""
+    def log_logged(self, steps: OpenSteps, episodes: Episodes | Shares, own: slice = slice(None)) -> Tensor:
+        """Sums [K, n] by episode of log π of the logged actions, over the eligible ones; or means [K] over steps."""
         return log_logged(self.layers, steps, episodes, self.shape.relu_outputs, own)
 
     def _of(self, own: slice) -> Layers:

@@ -140,15 +140,20 @@ class StudyRecord:
         return fingerprint_of(self._known)
 
     def is_of(self, fingerprint: str) -> bool:
-        """Whether that is the hash of this study, also as it was before thresholds knew what lies outside support."""
+        """Whether that is the hash of this study, also as it was before thresholds knew of skewed gains, or before that
+        of what lies outside support.
+        """
         if fingerprint == self.fingerprint:
             return True
         known = self._known
         thresholds = known["settings"]["scoring"]["thresholds"]
-        for name in ("missing_weight_z", "outside_share"):
-            if getattr(self.settings.scoring.thresholds, name) == getattr(TrustThresholds(), name):
-                del thresholds[name]
-        return fingerprint == fingerprint_of(known)
+        for added in (("gain_skew",), ("missing_weight_z", "outside_share")):  # the latest first
+            for name in added:
+                if getattr(self.settings.scoring.thresholds, name) == getattr(TrustThresholds(), name):
+                    del thresholds[name]
+            if fingerprint == fingerprint_of(known):
+                return True
+        return False
 
     @property
     def _known(self) -> dict[str, Any]:
