@@ -1,9 +1,9 @@
 """Run as a script: kills with signal 9 a process that overwrites a policy, or ends a study, again and again; prints
 what is found after each kill.
 
-Moments are counted among the calls that write files, one in each part of the way, so that every kill falls where
-something is written and none depends on how busy the machine is. Each line says how many files were half written then,
-so that the test knows it has hit what it aims at.
+Moments are counted among the calls that write files: each of them for a policy, one in each part of the way for a
+study. So every kill falls where something is written, and none depends on how busy the machine is. Each line says how
+many files were half written then, so that the test knows it has hit what it aims at.
 """
 
 import os
@@ -52,16 +52,17 @@ def killed(work: Callable[[int], object], moment: int) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def moments_of(work: Callable[[int], object], kills: int, seed: int) -> list[int]:
+def moments_of(work: Callable[[int], object], kills: int) -> list[int]:
     """One moment in each part of the way of both turns, which are done here once."""
     with Calls(within=WRITING) as calls:
         for turn in (0, 1):
             work(turn)
-    rng, reach = random.Random(seed), calls.counted * 9 // 10  # what a kill leaves behind changes the calls of the next
+    rng, reach = random.Random(1), calls.counted * 9 // 10  # not quite to the end, which need not be at the same call
     return [1 + (reach * number + rng.randrange(reach)) // kills for number in range(kills)]
 
 
-def policies(directory: Path, kills: int) -> None:
+def policies(directory: Path) -> None:
+    """At every single call that writes a policy over another."""
     train = logs()
     known = [POCRM(**TINY).fit(train, seed=seed) for seed in (0, 1)]
     expected = [policy.probabilities(train.contexts) for policy in known]
@@ -70,12 +71,16 @@ def policies(directory: Path, kills: int) -> None:
     def work(turn: int) -> None:
         known[turn].save(directory / "policy", overwrite=True)
 
-    for moment in moments_of(work, kills, 0):
+    with Calls(within=WRITING) as calls:
+        work(0)
+    known[1].save(directory / "policy", overwrite=True)
+    for moment in range(1, calls.counted + 1):
         hit = killed(work, moment)
         half = sum(path.name.startswith(TEMPORARY) for path in (directory / "policy").iterdir())
         found = load_policy(directory / "policy").probabilities(train.contexts)
         whole = hit and any(np.array_equal(found, one) for one in expected)
         print("policy", "whole" if whole else "BROKEN", half)
+        known[1].save(directory / "policy", overwrite=True)  # or what kills leave would make each way longer
 
 
 def study(out: Path, turn: int) -> None:
@@ -91,7 +96,7 @@ def studies(directory: Path, kills: int) -> None:
     for turn in (0, 1):
         study(out, turn)
         ends.append((out / "choice.json").read_bytes())
-    for moment in moments_of(lambda turn: study(out, turn), kills, 1):
+    for number, moment in enumerate(moments_of(lambda turn: study(out, turn), kills)):
         hit = killed(lambda turn: study(out, turn), moment)
         half = sum(path.name.startswith(TEMPORARY) for path in out.rglob("*"))
         opened = Study.open(out)
@@ -101,11 +106,12 @@ def studies(directory: Path, kills: int) -> None:
         if document.exists():
             load_policy(out / "policy")
         print("study", "whole" if sound else "BROKEN", half)
+        study(out, 1 + number)
     study(out, 0)
     print("study", "whole" if (out / "choice.json").read_bytes() == ends[0] else "BROKEN", 0)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    policies(Path(sys.argv[1]), int(sys.argv[2]))
-    studies(Path(sys.argv[1]), int(sys.argv[3]))
+    policies(Path(sys.argv[1]))
+    studies(Path(sys.argv[1]), int(sys.argv[2]))

@@ -7,12 +7,12 @@ from pathlib import Path
 from tests.warm import warm
 
 SCRIPT = Path(__file__).with_name("overwriting.py")
-POLICIES, STUDIES = 30, 15  # kills
+STUDIES = 10  # kills
 
 
 def test_kills_while_overwriting(tmp_path: Path) -> None:
     done = subprocess.run(
-        [str(warm().python), str(SCRIPT), str(tmp_path), str(POLICIES), str(STUDIES)],
+        [str(warm().python), str(SCRIPT), str(tmp_path), str(STUDIES)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -20,6 +20,9 @@ def test_kills_while_overwriting(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    expected = [("policy", "whole")] * POLICIES + [("study", "whole")] * (STUDIES + 1)
-    assert [(kind, state) for kind, state, _ in lines] == expected
-    assert sum(int(half) > 0 for _, _, half in lines) >= 10  # kills that fell into a write
+    policies = len(lines) - STUDIES - 1
+    assert policies >= 30
+    assert [(kind, state) for kind, state, _ in lines] == [("policy", "whole")] * policies + [("study", "whole")] * (
+        STUDIES + 1
+    )
+    assert sum(int(half) > 0 for _, _, half in lines) >= 20  # kills that fell into a write

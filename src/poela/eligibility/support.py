@@ -7,7 +7,7 @@ chance and a smooth trend explain (`rarity`) has support everywhere.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -23,6 +23,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaWarning
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
+from poela.eligibility.completed import NEARLY_NONE, are_contradicted, completed_propensities, has_edge
 from poela.eligibility.support_model import SupportModel
 
 # Whether an action is missing somewhere, or only rarer there as a smooth trend has it.
@@ -30,7 +31,6 @@ from poela.eligibility.support_model import SupportModel
 # logging policy that prefers others for some. Barring it there would cost, and protect nobody.
 
 TREND = 0.9  # of what a smooth trend expects: fewer are missing
-NEARLY_NONE = 0.15  # of the usual rate: fewer are missing, even if a trend explains it
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large tree
 LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that may be barred
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
+LEAST_TOLD = 5  # cases in a leaf where propensities tell, which have no noise
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 ITERATIONS = 100  # of the smooth trend
 
@@ -151,15 +152,12 @@ def cross_fitted_support(
     known = has_holes(train)
     if train.n_units < 2 or known is False:
         return None
-    few = known is not None or train.n_steps > MANY_ROWS
+    few = known is not None or may_tell(train) or train.n_steps > MANY_ROWS
     bags = min(FEWER_BAGS if few else BAGS, train.n_units)
     bag_of = fold_numbers(train, bags, 0)
-    models = [_one_model(train, bag_of != bag, remembers, bag) for bag in range(bags)]
-    trends = [_trend(train, bag_of != bag, remembers, bag) for bag in range(bags)]
-    held_out, expected = (
-        _rows(train, [(model, bag_of == bag) for bag, model in enumerate(some)]) for some in (models, trends)
-    )
-    model = _calibrated(train, models, held_out, expected, share, evidence)
+    models = _Models(train, {bag: bag_of != bag for bag in range(bags)}, remembers)
+    asked = {bag: bag_of == bag for bag in range(bags)}
+    model, held_out = models.calibrated(train, asked, share, evidence)
     return Support(model, held_out, bag_of[train.episode_of_step])
 
 
@@ -174,20 +172,57 @@ def support_of_folds(
     pairs = list(combinations(range(folds), 2))
     if has_holes(logs) is False or folds < 3:
         return [None] * folds, dict.fromkeys(pairs)
-    teaching = {pair: ~np.isin(fold_of, pair) for pair in pairs}
-    without = {pair: _one_model(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
-    trends = {pair: _trend(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
+    models = _Models(logs, {pair: ~np.isin(fold_of, pair) for pair in pairs}, remembers)
     single = []
     for fold in range(folds):
-        own = {pair: sum(pair) - fold for pair in pairs if fold in pair}  # and the other fold of each
-        train = logs.take(np.flatnonzero(fold_of != fold))
         other_of = fold_of[fold_of != fold]
-        held_out, expected = (
-            _rows(train, [(some[pair], other_of == other) for pair, other in own.items()]) for some in (without, trends)
-        )
-        single.append(_calibrated(train, [without[pair] for pair in own], held_out, expected, share))
-    both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
-    return [*single], dict(both)
+        asked = {pair: other_of == sum(pair) - fold for pair in pairs if fold in pair}  # about the other fold of each
+        single.append(models.calibrated(logs.take(np.flatnonzero(fold_of != fold)), asked, share)[0])
+    both: dict[tuple[int, int], SupportModel | None] = {}
+    for first, second in pairs:
+        own = [pair for pair in pairs if first in pair].index((first, second))
+        both[first, second] = replace(single[first], models=(single[first].models[own],))
+    return [*single], both
+
+
+class _Models:
+    """Models of some parts of the logs, by what teaches them: actions, their propensities, or a smooth trend."""
+
+    def __init__(self, logs: Trajectories, teaching: Mapping[Any, BoolArray], remembers: bool) -> None:
+        self._logs, self._teaching, self._remembers = logs, teaching, remembers
+        self._fitted: dict[str, dict[Any, BehaviorModel | None]] = {}
+
+    def calibrated(
+        self, train: Trajectories, asked: Mapping[Any, BoolArray], share: float, evidence: Evidence = USUAL
+    ) -> tuple[SupportModel, FloatArray]:
+        """The support of these episodes, and what models say [N, A] of those of them that each is `asked` about.
+
+        Propensities of taken actions teach it where actions, by models that have not seen them, do not contradict them.
+        """
+        held_out = self._rows("actions", train, asked)
+        done = completed_propensities(train) if may_tell(train) else None
+        told = None if done is None or are_contradicted(train, done, held_out) else done
+        kind = "actions" if told is None else "propensities"
+        if told is not None:
+            held_out = self._rows(kind, train, asked)
+        expected = self._rows("trend", train, asked) if told is None else held_out
+        models = [model for part in asked if (model := self._of(kind)[part]) is not None]
+        return _calibrated(train, models, held_out, expected, share, evidence, told), held_out
+
+    def _rows(self, kind: str, train: Trajectories, asked: Mapping[Any, BoolArray]) -> FloatArray:
+        return _rows(train, [(self._of(kind)[part], episodes) for part, episodes in asked.items()])
+
+    def _of(self, kind: str) -> dict[Any, BehaviorModel | None]:
+        """The models of all parts of one kind, made when they are asked for."""
+        if kind not in self._fitted:
+            parts, logs, remembers = enumerate(self._teaching.items()), self._logs, self._remembers
+            self._fitted[kind] = {
+                part: _trend(logs, own, remembers, seed)
+                if kind == "trend"
+                else _one_model(logs, own, remembers, seed, kind == "propensities")
+                for seed, (part, own) in parts
+            }
+        return self._fitted[kind]
 
 
 def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel | None, BoolArray]]) -> FloatArray:
@@ -206,11 +241,17 @@ def _calibrated(
     expected: FloatArray,
     share: float,
     evidence: Evidence = USUAL,
+    told: FloatArray | None = None,
 ) -> SupportModel:
     known = has_holes(train) is not None
-    done = train.propensities if known else np.eye(train.n_actions)[train.actions]
-    assert done is not None
-    least, doubtful, barred = limits(held_out, done, share, None if known else expected, evidence)
+    taken = np.eye(train.n_actions)[train.actions]
+    done = told if told is not None else np.asarray(train.propensities) if known else taken
+    smooth = None if known or told is not None else expected
+    least, doubtful, barred = limits(held_out, done, share, smooth, evidence)
+    if told is not None:
+        missing = has_edge(done)
+        least, doubtful = np.where(missing, least, 0.0), np.where(missing, doubtful, 0.0)
+        barred = float((held_out <= least)[np.arange(train.n_steps), train.actions].mean())
     absent = ((held_out <= least) | (known & (done == 0))).mean(axis=0)
     return SupportModel(
         tuple(models),
@@ -231,21 +272,30 @@ def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).permutation(episodes)[:count])
 
 
-def _one_model(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel:
-    known = has_holes(logs) is not None
+def may_tell(logs: Trajectories) -> bool:
+    """Whether the propensities of actions that were taken are logged, and of no others."""
+    return logs.propensities is not None and logs.propensities.ndim == 1 and not logs.estimated
+
+
+def _one_model(
+    logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int, told: bool = False
+) -> BehaviorModel:
+    """Of the episodes that teach; `told` says that their propensities are to teach it, rather than their actions."""
+    known = told or has_holes(logs) is not None
     train = logs.take(_some(logs, np.flatnonzero(teaching), seed))
-    least = int(np.clip(train.n_steps // 40, 5, 40)) * (train.n_actions if known else 1)
+    least = LEAST_TOLD if told else int(np.clip(train.n_steps // 40, 5, 40))
+    least *= train.n_actions if known else 1
     boosted = BoostedBehavior(
         max_rounds=ROUNDS, learning_rate=LEARNING_RATE, leaves=LEAVES, steps_per_leaf=least, held_out=0
     )
     if not known:
         return (HistoryBehavior(boosted) if remembers else boosted).fit_quietly(train, seed)
-    assert train.propensities is not None
-    if not remembers:
-        return boosted.fit_shares(train, train.propensities, seed)
     settings = HistoryBehavior(boosted)
-    inner = boosted.fit_shares(train.with_history(settings.steps), train.propensities, seed)
-    return settings.around(inner, train)
+    seen = train.with_history(settings.steps) if remembers else train
+    shares = completed_propensities(seen) if told else train.propensities
+    assert shares is not None
+    inner = boosted.fit_shares(seen, shares, seed)
+    return settings.around(inner, train) if remembers else inner
 
 
 def _trend(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel | None:
