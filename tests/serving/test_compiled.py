@@ -1,6 +1,7 @@
 """A policy run by ONNX Runtime inside a server decides as the policy does: the same numbers, the very same draws."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,17 @@ def test_without_the_runtime_the_policy_answers_and_it_is_said(monkeypatch: pyte
     assert "onnxruntime is not installed: pip install" in desk.runs
     body = json.dumps({"cases": cases_of(desk.form, 3)}).encode()
     assert len(desk.decided([desk.form.parsed(body)])[0]) == 3
+
+
+def test_a_runtime_that_cannot_be_imported_leaves_it_to_the_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError('of another machine')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    desk = Answering(PolicySource(POLICIES["poela"](TRAIN), "a policy"))
+    desk.warm_up()
+    assert "onnx or onnxruntime cannot be imported: pip install" in desk.runs
 
 
 def test_what_has_no_graph_is_answered_by_the_policy() -> None:

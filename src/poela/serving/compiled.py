@@ -19,7 +19,7 @@ from poela.core.registry import how_to_install
 from poela.data.history import StepsToFollow
 from poela.policies.deciding import KnownSteps, known_of
 from poela.policies.ruled import RuledPolicy
-from poela.serving.runtime import missing_packages, products_by_runtime, session_of
+from poela.serving.runtime import PACKAGES, missing_packages, products_by_runtime, session_of
 
 LEAST_ERROR, GROWTH = 1e-9, 4.0  # of probabilities: what float64 loses, and how much more than scores they are off
 
@@ -112,6 +112,8 @@ def compiled(policy: RuledPolicy) -> CompiledPolicy | str:
         found = _compiled(policy)
     except InputError as error:
         return str(error)
+    except ImportError:  # installed for another machine or another version of what it is built on
+        return f"{' or '.join(PACKAGES)} cannot be imported: {how_to_install('compiled')}"
     rule = policy.eligibility
     if rule.settings.measures and rule.logged is not None:
         rule.logged.in_bytes(products_by_runtime)
