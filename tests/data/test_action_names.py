@@ -75,3 +75,16 @@ def test_levels_of_a_dose_may_be_declared_by_their_propensities() -> None:
     table = log(["0.1", "0.2"])
     numbers = table.set_column(1, "action", pa.array([float(name) for name in table["action"].to_pylist()]))
     assert read_logs(numbers).action_names == ("0.1", "0.2")
+
+
+@pytest.mark.parametrize(
+    ("taken", "alike"),
+    [(["Wait", "wait", "Treat ", "treat"], 4), (["wait", "Wait", "treat"], 2), (["wait", "treat"], 0), ([0, 1], 0)],
+)
+def test_spellings_that_nobody_sees_apart_are_noted(tmp_path: Path, taken: list[str], alike: int) -> None:
+    rows = {"id": np.arange(24), "x": np.arange(24.0), "action": taken * (24 // len(taken)), "reward": np.zeros(24)}
+    pyarrow.csv.write_csv(pa.table(rows), tmp_path / "log.csv")
+    logs = read_logs(tmp_path / "log.csv", episode="id", action="action", reward="reward")
+    said = f"column 'action' has {alike} actions that differ from another only by capital letters or blanks"
+    assert [note.partition(":")[0] for note in logs.notes] == ([said] if alike else [])
+    assert logs.n_actions == len(taken)  # nothing is merged unasked: propensities may be of each spelling

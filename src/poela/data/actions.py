@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,6 +131,16 @@ def read_as_missing(names: "Sequence[ActionName]") -> "tuple[ActionName, ...]":
 
     missing = set(ConvertOptions().null_values)
     return tuple(name for name in names if isinstance(name, str) and name in missing)
+
+
+def alike_names(names: "Sequence[ActionName]") -> int:
+    """How many names of actions differ from another one by nothing but capital letters and blanks.
+
+    >>> alike_names(["Treat ", "treat", "wait"]), alike_names(["treat", "wait"]), alike_names([0, 1])
+    (2, 0, 0)
+    """
+    plainly = Counter(" ".join(name.split()).casefold() for name in names if isinstance(name, str))
+    return sum(count for count in plainly.values() if count > 1)
 
 
 def _kind(value: "ActionName | float") -> str:

@@ -13,7 +13,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import AnyPolicy
 from poela.data.action_space import DENSITY, ActionName, Box, Finite
-from poela.data.actions import name_actions
+from poela.data.actions import alike_names, name_actions
 from poela.data.beside import Beside, by_end, hiding, opened_with, with_done
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
@@ -261,9 +261,13 @@ def _named_actions(
     layout, unpaired = paired(layout, names)
     limited = limited_rows(source, layout, names, found) if names else None
     notes: tuple[str, ...] = ()
+    if alike := alike_names(names):
+        where = f"column {quoted(layout.action_columns)} has {counted(alike, 'action')}"
+        why = "differ from another only by capital letters or blanks"
+        notes = (f"{where} that {why}: they count as different actions, so write each in one way",)
     if limited is not None and codes is not None:
         limited.note_broken(codes, names, found)
-        notes = limited.notes_of_log(codes, names)
+        notes = (*notes, *limited.notes_of_log(codes, names))
     actions = None if order is None or codes is None else freeze(order.place(codes))
     usual = all(map(is_usual_name, layout.propensity_columns()))
     return _Acted(layout, names, actions, codes, None, usual, limited, notes, unpaired)
