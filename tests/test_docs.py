@@ -20,7 +20,7 @@ PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MOST_WORDS = 33_000  # written by hand
+MOST_WORDS = 34_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -85,7 +85,9 @@ def test_tutorials_run_and_say_what_their_stored_notebooks_say(script: Path, tmp
     for package in re.findall(r"pip install --no-deps (\w+)", stored.cells[0].source):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"the data of {package} are not installed: pip install --no-deps {package}")
-    run_bash(f"python '{notebooks.__file__}' {script.stem} --out '{tmp_path}'", tmp_path)
+    # Ray starts processes by the interpreter that it finds itself in: a real one.
+    programs = Path(sys.executable).parent if script.stem == "cluster" else None
+    run_bash(f"python '{notebooks.__file__}' {script.stem} --out '{tmp_path}'", tmp_path, programs)
     now = nbformat.read(tmp_path / f"{script.stem}.ipynb", as_version=4)
     assert any(cell.get("outputs") for cell in now.cells)
     for was, is_now in zip(stored.cells, now.cells, strict=True):

@@ -57,7 +57,7 @@ def policy() -> Any:
 
 def expected(policy: Any, table: pa.Table) -> Any:
     """The probabilities by the other way: read as logs, and followed along."""
-    layout = poela.LogLayout(**NAMES).fixed_by(policy.table_schema, policy.action_names)
+    layout = poela.LogLayout(**NAMES).fixed_by(policy.table_schema, policy.action_space)
     logs = read_logs(table, layout=layout)
     return logs, policy.along(logs)
 

@@ -241,7 +241,7 @@ def test_sockets_of_all_kinds_of_attackers(plain: Any, monkeypatch: pytest.Monke
     """
 
     def deadlines(seconds: float) -> None:
-        for name in ("connections.HEADER_SECONDS", "connections.WRITE_SECONDS", "middleware.READ_SECONDS"):
+        for name in ("server.HEADER_SECONDS", "server.WRITE_SECONDS", "middleware.READ_SECONDS"):
             monkeypatch.setattr(f"poela.serving.{name}", seconds)
 
     body = json.dumps({"cases": [case()]}).encode()

@@ -20,9 +20,10 @@ from poela.core.stored import canonical
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
+from poela.evaluation.tails import NO_TAIL
 from poela.learners.stacked import Learned
 from poela.stats.weights import LogWeights
-from poela.studies import fold_errors, runs
+from poela.studies import fold_errors, runs, shown_gain
 from poela.studies.candidates import Candidate
 from poela.studies.fold_errors import added_by_weights, shared_variance
 from poela.studies.held_out import Episodes
@@ -123,8 +124,9 @@ def test_what_folds_teach_each_other_doubles_the_variance_where_nothing_is_to_be
 
 
 def test_the_bound_of_a_study_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything learned again here: without one fold, and without two; by weights alone."""
+    """Everything learned again here: without one fold, and without two; by weights alone, and without tails."""
     with monkeypatch.context() as patched:
+        patched.setattr(shown_gain, "tail_of", lambda ways, evidence: NO_TAIL)
         patched.setattr(Episodes, "controlled", lambda self, evidence, folds: evidence)
         better = learn(coins(300, effect=0.5))
     logs, point = coins(300, effect=0.5), better.points[3]

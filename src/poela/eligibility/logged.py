@@ -88,6 +88,8 @@ class LoggedContexts:
 
         Nearly every context has such cases among a few of the log, and others are asked only for those that have not.
 
+        >>> from poela.data.trajectories import Trajectories
+        >>> from poela.eligibility.rules import Eligibility
         >>> rule = Eligibility(reach=1.0)
         >>> logs = Trajectories([[0.0], [8.0]], [0, 1], [0.0, 0.0], [0, 1, 2])
         >>> logged = LoggedContexts.of(logs, FeatureScale.of(rule, logs.contexts), rule)

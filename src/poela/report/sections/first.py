@@ -201,7 +201,7 @@ def _in_a_year(subject: Subject, departure: float) -> str:
 
 
 TITLES = {"change": "Change practice", "worth a trial": "Worth a trial", "keep": "Keep what you do"}
-MOST_GROUPS = 7  # on a brief page, everybody among them
+MOST_GROUPS = 5  # on a brief page, everybody among them
 STYLES = {"change": "change", "worth a trial": "trial", "keep": "keep"}
 
 
