@@ -49,7 +49,7 @@ def logs_with_a_hole(n: int = 600, seed: int = 0) -> Trajectories:
 def policies_of(learner: str, price: float | None, logs: Trajectories) -> FloatArray:
     rule = Eligibility(support=0.02, price=price)
     if learner == "poela":
-        policy = POELA(price=price, steps=120, warm_start_steps=60, learning_rate=3e-3).fit(logs, seed=0)
+        policy = POELA(price=price, steps=400, warm_start_steps=60, learning_rate=3e-3).fit(logs, seed=0)
     elif learner == "consensus":
         policy = Consensus(sharpness=(1.5,), rule=rule).fit(logs, behavior=Everywhere())
     else:

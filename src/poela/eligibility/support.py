@@ -89,6 +89,7 @@ LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that ma
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 LEAST_TOLD = 5  # cases in a leaf where propensities tell, which have no noise
+MOST_COMPLETED = 12  # actions: each costs trees of its own, in every fold
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 ITERATIONS = 100  # of the smooth trend
 
@@ -273,8 +274,9 @@ def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
 
 
 def may_tell(logs: Trajectories) -> bool:
-    """Whether the propensities of actions that were taken are logged, and of no others."""
-    return logs.propensities is not None and logs.propensities.ndim == 1 and not logs.estimated
+    """Whether the propensities of actions that were taken are logged, of no others, and of few enough to complete."""
+    of_taken = logs.propensities is not None and logs.propensities.ndim == 1 and not logs.estimated
+    return of_taken and logs.n_actions <= MOST_COMPLETED
 
 
 def _one_model(
